@@ -20,7 +20,10 @@ import click
 import msgspec
 
 from flo.cli.app.main import flo
+from flo.model.declare.catalog import OPERATIONS
 from flo.model.declare.fields import range_of
+from flo.model.declare.operation import Permission
+from flo.server.auth.roles import ROLES, Role
 from flo.server.config import ENVIRONMENT_PREFIX, ServerConfig
 from flo.testing.local import local_server
 from flo.wire.connection import ClientEnd
@@ -99,9 +102,32 @@ def _told(kind: type[Any]) -> str:
 def settings() -> str:
     lines = ["| setting | default | in the environment |", "|---|---|---|"]
     for field in msgspec.structs.fields(ServerConfig):
+        if isinstance(field.default, msgspec.Struct):
+            continue  # tables of the file
         variable = ENVIRONMENT_PREFIX + field.name.upper()
         lines.append(f"| `{field.name}` | `{field.default}` | `{variable}` |")
     return "\n".join(lines) + "\n"
+
+
+def roles() -> str:
+    """Which role has which permission, and for which operations that is asked."""
+    names = list(ROLES)
+    lines = [
+        f"| permission | {' | '.join(names)} | operations |",
+        "|---|" + "---|" * (len(names) + 1),
+    ]
+    for permission in Permission:
+        marks = " | ".join(_mark(ROLES[name], permission) for name in names)
+        asked = [one.name for one in OPERATIONS if one.permission is permission]
+        told = ", ".join(f"`{name}`" for name in asked) or "`GET /metrics`, `GET /api/v1/server`"
+        lines.append(f"| `{permission.value}` | {marks} | {told} |")
+    return "\n".join(lines) + "\n"
+
+
+def _mark(role: Role, permission: Permission) -> str:
+    if permission in role.permissions:
+        return "yes"
+    return "own" if permission in role.own else ""
 
 
 def commands() -> str:
@@ -178,7 +204,8 @@ def hello() -> str:
 def _fields(kind: type[Any]) -> str:
     fields = []
     for field in msgspec.structs.fields(kind):
-        default = "" if field.default is msgspec.NODEFAULT else f" = {_shown(field.default)}"
+        has_none = field.default in (msgspec.NODEFAULT, msgspec.UNSET)
+        default = "" if has_none else f" = {_shown(field.default)}"
         fields.append(
             f"`{field.encode_name}: {_type_name(field.type)}{_range(field.type)}{default}`"
         )
@@ -201,7 +228,7 @@ def _type_name(kind: Any) -> str:
         return "any" if kind is Any else "None"
     arguments = [_type_name(one) for one in get_args(kind)]
     if get_origin(kind) in (Union, UnionType):
-        return " or ".join(arguments)
+        return " or ".join(one for one in arguments if one != "UnsetType")
     name: str = kind.__name__
     return f"{name}[{', '.join(arguments)}]" if arguments else name
 
@@ -213,6 +240,7 @@ def _shown(value: Any) -> str:
 PARTS: dict[str, Callable[[], str]] = {
     "operations": operations,
     "structures": structures,
+    "roles": roles,
     "hello": hello,
     "settings": settings,
     "commands": commands,

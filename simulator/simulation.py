@@ -104,6 +104,9 @@ class Simulation:
     `population` the seed draws one; `documents` are workflows besides the usual ones.
     """
 
+    asks_who = False
+    """Whether the server lets only those in who have a token."""
+
     def __init__(
         self,
         seed: int,
@@ -131,6 +134,7 @@ class Simulation:
         loop.set_exception_handler(self._accident)
         profile = draw_profile(rng_from(self._rng))
         world = self._world = World(self._rng, profile, self._documents)
+        world.asks_who = self.asks_who
         self._tasks: list[asyncio.Task[None]] = []
         try:
             await self._play()

@@ -64,8 +64,12 @@ class World:
         self.replays = Replays(self.checks, self.reference)
         self.departures = Departures(self.checks, self.reference, self.time)
         self.is_closing = False
+        self.asks_who = False
+        """Whether the server lets only those in who have a token."""
 
-    def session(self, place: str, rng: random.Random, pings: PingPolicy = NO_PINGS) -> Session:
+    def session(
+        self, place: str, rng: random.Random, pings: PingPolicy = NO_PINGS, token: str = ""
+    ) -> Session:
         return Session(
             self.network.connect_from(place),
             "simulated:9000",
@@ -74,6 +78,7 @@ class World:
             rng=rng.random,
             pings=pings,
             draw_session=lambda: rng.getrandbits(SESSION_BITS),
+            token=token,
         )
 
     def end_faults(self) -> None:

@@ -7,17 +7,20 @@ from contextlib import suppress
 
 import msgspec
 
+from flo.core.tokens import digest_of
 from flo.engine.machine import apply
 from flo.engine.runs.inputs.spill import input_address
 from flo.engine.runs.records import ARCHIVE_KIND, Run
 from flo.engine.state import State
 from flo.engine.workers.presence import expected_workers
 from flo.log.snapshots import Snapshot, SnapshotFolder
+from flo.model.access.tokens import CreateToken
 from flo.model.base import Event
 from flo.model.errors import FloError
 from flo.model.storage.archive import ArchiveAddress, Archived
 from flo.model.storage.payloads import LargePayload, StoredPayload
 from flo.model.storage.records import Chunk
+from flo.server.auth.access import Access
 from flo.server.config import ServerConfig
 from flo.server.inside.triggers import Triggers
 from flo.server.router import Router
@@ -41,6 +44,8 @@ SPILL_BYTES = 12
 """Longer inputs go to the store: about half of them."""
 
 _decode_run = msgspec.msgpack.Decoder(Run).decode
+
+ADMINISTRATOR_SECRET = "flo_simulated-administrator"
 
 
 class SimulatedServer:
@@ -67,6 +72,7 @@ class SimulatedServer:
         self._inside: SimulatedInsideWorker | None = None
         self._router: Router | None = None
         self._listener: Listener | None = None
+        self._access: Access | None = None
         self._recovered = State()
 
     @property
@@ -99,12 +105,33 @@ class SimulatedServer:
         self._inside.start()
         watcher = SimulatedListener(world.trace)
         router = self._router = Router(self._shard, triggers=self._triggers)
+        shard = self._shard
+        access = self._access = Access(
+            lambda: shard.state,
+            lambda: shard.volatile,
+            clock,
+            handler=router,
+            is_on=world.asks_who,
+        )
+        if world.asks_who:
+            await self._make_administrator(shard)
         listener = self._listener = Listener(
-            router, clock, watcher, "simulated", 9000, worker_grace_ms=WORKER_GRACE_MS
+            router,
+            clock,
+            watcher,
+            "simulated",
+            9000,
+            worker_grace_ms=WORKER_GRACE_MS,
+            access=access,
         )
         listener.workers.expect(expected_workers(self._shard.state))
         world.network.listen(lambda: self._accept(listener))
         world.trace.happened("server started")
+
+    async def _make_administrator(self, shard: Shard) -> None:
+        digest = digest_of(ADMINISTRATOR_SECRET)
+        with suppress(FloError):  # it is there, or the disk takes nothing: the next start makes it
+            await shard.ask(CreateToken(name="admin", role="admin", digest=digest))
 
     async def stop(self) -> None:
         """In order: first the listener, then the shard, as a server does."""
@@ -130,7 +157,8 @@ class SimulatedServer:
         for task in sorted(asyncio.all_tasks(), key=asyncio.Task.get_name):
             if task.get_name() == "shard" or task.get_name().startswith(CRASHING):
                 task.cancel()
-        for task in tuple(self._router._checking):
+        answering = self._access.tasks if self._access is not None else ()
+        for task in (*self._router._checking, *answering):
             task.cancel()
         self._gone(silently=self._rng.random() < 0.5)
 

@@ -137,6 +137,11 @@ class Invariant(StrEnum):
     WAVES_DESCEND = "what was executed last is undone first"
     CLOSED_LEDGERS_REST = "nothing happens in a ledger that is closed"
 
+    # What the log may say of tokens, and who is let in with one.
+    TOKENS_AS_SAID = "a token is made once, and has a secret that no other has"
+    ONLY_VALID_TOKENS = "whoever has a valid token is let in, and nobody else"
+    ROLES_KEPT = "nobody does what his role does not allow"
+
     # What clients and workers may be answered.
     DURABLE_FIRST = "nothing is acknowledged before it is durable"
     INPUT_KEPT = "a run is handed out with the input it was made with"

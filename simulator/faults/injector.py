@@ -121,11 +121,15 @@ class FaultInjector:
         self._world.network.break_one()
 
     async def _kill_worker(self) -> None:
+        if not self._killables:
+            return
         victim = self._rng.choice(self._killables)
         self._happened("worker killed", victim.name)
         victim.kill()
 
     async def _drain_worker(self) -> None:
+        if not self._sdk_workers:
+            return
         worker = self._rng.choice(self._sdk_workers)
         self._happened("worker drained", worker.name)
         worker.drain()

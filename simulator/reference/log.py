@@ -14,6 +14,7 @@ from flo.model.base import Event
 from flo.model.storage.archive import ArchiveAddress, Archived
 from flo.model.storage.payloads import LargePayload
 from flo.model.storage.records import Chunk
+from simulator.access.reference import AccessReference
 from simulator.blocks.reference import BLOCK_KINDS, BlockReference
 from simulator.checks.breakers import BreakerReference
 from simulator.checks.callers import CallerReference
@@ -48,6 +49,7 @@ MODELS = (
     WorkflowReference,
     PipelineReference,
     BlockReference,
+    AccessReference,
 )
 HANDLERS = merged(*(handlers_of(model) for model in MODELS))
 """The name of the method that reads an event."""
@@ -90,6 +92,7 @@ class ReferenceModel:
         self.workflows = WorkflowReference(observer, self.runs)
         self.pipelines = PipelineReference(observer)
         self.blocks = BlockReference(observer)
+        self.access = AccessReference(observer)
         self.namespaces.forget = [
             model.forget
             for model in (

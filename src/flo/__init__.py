@@ -23,6 +23,7 @@ _HOMES = {
     "flo.client.handles.leased_node": "LeasedNode NodeFenced",
     "flo.model.pipelines.work": "BatchFailure NodeStart",
     "flo.client.handles.invocation": "Invocation RunUnsuccessful",
+    "flo.client.access.new_token": "NewToken",
     "flo.client.handles.pipeline": "PipelineHandle PipelineUnsuccessful",
     "flo.client.handles.transaction": "KvTransaction",
     "flo.client.kv": "Kv",
@@ -34,8 +35,10 @@ _HOMES = {
     "flo.client.session.chosen_keys": "idempotency_key",
     "flo.client.streams": "Streams",
     "flo.client.session.tracing": "disable_tracing enable_tracing",
+    "flo.client.access.tokens": "Tokens",
     "flo.client.workers": "Workers",
     "flo.client.workflows": "Workflows",
+    "flo.model.access.tokens": "TokenPage TokenStatus TokenView",
     "flo.model.actions": "ActionLimits ActionPage ActionView Registered",
     "flo.model.blocks.blocks": (
         "BlockDeclaration BlockPage BlockType BlockView BlocksRegistered OnWorkerLost "
@@ -52,8 +55,8 @@ _HOMES = {
     "flo.model.executions.history": "HistoryPage HistoryView",
     "flo.model.executions.steps": "CallView SignalView StepsPage",
     "flo.model.errors": (
-        "Conflict Corrupt FloError Invalid NotFound Rejected TimedOut TooLarge Unavailable "
-        "Unexpected"
+        "Conflict Corrupt FloError Forbidden Invalid NotFound Rejected TimedOut TooLarge "
+        "Unauthenticated Unavailable Unexpected"
     ),
     "flo.model.groups": (
         "ClaimedRecords ConsumerView GroupMode GroupPage GroupRecords GroupSettings GroupView "

@@ -1,5 +1,7 @@
 """The public names, each with its home. Generated: `make docs`."""
 
+from flo.client.access.new_token import NewToken as NewToken
+from flo.client.access.tokens import Tokens as Tokens
 from flo.client.actions import Actions as Actions
 from flo.client.blocking import BlockingFlo as BlockingFlo
 from flo.client.blocks.blocks import Blocks as Blocks
@@ -32,6 +34,9 @@ from flo.client.session.tracing import enable_tracing as enable_tracing
 from flo.client.streams import Streams as Streams
 from flo.client.workers import Workers as Workers
 from flo.client.workflows import Workflows as Workflows
+from flo.model.access.tokens import TokenPage as TokenPage
+from flo.model.access.tokens import TokenStatus as TokenStatus
+from flo.model.access.tokens import TokenView as TokenView
 from flo.model.actions import ActionLimits as ActionLimits
 from flo.model.actions import ActionPage as ActionPage
 from flo.model.actions import ActionView as ActionView
@@ -68,11 +73,13 @@ from flo.model.declare.dead_letters import DeadLettersChanged as DeadLettersChan
 from flo.model.errors import Conflict as Conflict
 from flo.model.errors import Corrupt as Corrupt
 from flo.model.errors import FloError as FloError
+from flo.model.errors import Forbidden as Forbidden
 from flo.model.errors import Invalid as Invalid
 from flo.model.errors import NotFound as NotFound
 from flo.model.errors import Rejected as Rejected
 from flo.model.errors import TimedOut as TimedOut
 from flo.model.errors import TooLarge as TooLarge
+from flo.model.errors import Unauthenticated as Unauthenticated
 from flo.model.errors import Unavailable as Unavailable
 from flo.model.errors import Unexpected as Unexpected
 from flo.model.executions.history import HistoryPage as HistoryPage

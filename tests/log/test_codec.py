@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 import flo.engine
+from flo.engine.access.events import TokenCreated, TokenRevoked, TokenRotated
 from flo.engine.actions.events import ActionDeleted, ActionDisabled, ActionEnabled, ActionRegistered
 from flo.engine.actions.records import Action
 from flo.engine.callers import CallerNoted
@@ -148,6 +149,20 @@ WRITTEN = [
     (
         NamespaceCreated(name="n", at_ms=7),
         b"\x91\x93\xb0NamespaceCreated\xa1n\x07",
+    ),
+    (
+        TokenCreated(
+            name="t", role="r", digest=b"d", namespaces=("n",), only=(), at_ms=7, expires_at_ms=9
+        ),
+        b"\x91\x98\xacTokenCreated\xa1t\xa1r\xc4\x01d\x91\xa1n\x90\x07\x09",
+    ),
+    (
+        TokenRotated(name="t", digest=b"e", at_ms=8),
+        b"\x91\x95\xacTokenRotated\xa1t\xc4\x01e\x08\xc0",
+    ),
+    (
+        TokenRevoked(name="t", at_ms=9),
+        b"\x91\x93\xacTokenRevoked\xa1t\x09",
     ),
     (
         NamespaceDeleted(name="n", at_ms=7),

@@ -33,6 +33,7 @@ from flo.shard import batch, chunks, prefetch
 from flo.shard.cache import recent
 from flo.shard.cache import records as tails
 from flo.wire.opcodes import FORMS
+from simulator.access.simulation import AccessSimulation
 from simulator.actors.documents import POLLS
 from simulator.blocks.simulation import BlockSimulation
 from simulator.checks.invariants import Invariant
@@ -96,7 +97,7 @@ def test_every_invariant_is_checked_every_operation_sent_and_every_event_seen():
     unchecked = set(Invariant)
     unsent = {form.name for form in FORMS} - {"hello", "ping"}
     unseen = set(FOLDS) - SEEN_ELSEWHERE
-    for simulation in chain(with_pipelines(), with_blocks(), with_everybody()):
+    for simulation in chain(with_pipelines(), with_blocks(), with_tokens(), with_everybody()):
         summary = simulated(simulation)
         unchecked.difference_update(summary.checked)
         unsent.difference_update(summary.requested)
@@ -118,6 +119,10 @@ def with_pipelines():
 
 def with_blocks():
     return (BlockSimulation(seed, 1_500) for seed in range(1, 6))
+
+
+def with_tokens():
+    return (AccessSimulation(seed, 300) for seed in range(1, 3))
 
 
 @pytest.fixture

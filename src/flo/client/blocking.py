@@ -14,6 +14,7 @@ from flo.client.proxies.nouns import (
     BlockingPlans,
     BlockingSchedules,
     BlockingStreams,
+    BlockingTokens,
     BlockingWorkers,
     BlockingWorkflows,
 )
@@ -37,9 +38,13 @@ class BlockingFlo:
         *,
         namespace: Namespace | None = None,
         timeout: float = TIMEOUT_S_DEFAULT,
+        token: str | None = None,
+        ca: str | None = None,
         codec: PayloadCodec | None = None,
     ) -> None:
-        self._flo = Flo(address, namespace=namespace, timeout=timeout, codec=codec)
+        self._flo = Flo(
+            address, namespace=namespace, timeout=timeout, token=token, ca=ca, codec=codec
+        )
         self._thread = LoopThread()
         self.address = self._flo.address
         self.namespace = self._flo.namespace
@@ -54,6 +59,7 @@ class BlockingFlo:
         self.streams = BlockingStreams(self._thread, self._flo.streams)
         self.kv = BlockingKv(self._thread, self._flo.kv)
         self.namespaces = BlockingNamespaces(self._thread, self._flo.namespaces)
+        self.tokens = BlockingTokens(self._thread, self._flo.tokens)
 
     def __enter__(self) -> Self:
         try:

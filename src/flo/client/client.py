@@ -8,6 +8,7 @@ from typing import Self
 
 import msgspec
 
+from flo.client.access.tokens import Tokens
 from flo.client.actions import Actions
 from flo.client.blocks.blocks import Blocks
 from flo.client.events import Events
@@ -41,6 +42,9 @@ class Flo:
 
     The address is the argument, else FLO_ENDPOINT, else 127.0.0.1:9000; the namespace is the
     argument, else FLO_NAMESPACE, else "default". `timeout` is how many seconds a call may take.
+    `token` lets it in where that is asked for, else FLO_TOKEN does. An address flo+tls://host:port
+    is spoken to over TLS; `ca` is a file with the authorities to trust, else FLO_CA, else those of
+    the machine.
     `connect` opens connections in place of TCP; `rng` spreads the reconnects of many clients. A
     client that is not connected connects with its next call. All payloads pass the `codec`, if
     there is one: the server keeps only what it makes of them.
@@ -52,6 +56,8 @@ class Flo:
         *,
         namespace: Namespace | None = None,
         timeout: float = TIMEOUT_S_DEFAULT,
+        token: str | None = None,
+        ca: str | None = None,
         connect: Connect | None = None,
         rng: Callable[[], float] = random.random,
         codec: PayloadCodec | None = None,
@@ -61,11 +67,12 @@ class Flo:
         self.codec = codec
         kind = Session if codec is None else partial(CodecSession, codec=codec)
         self._session = kind(
-            connect or tcp(self.address),
+            connect or tcp(self.address, ca or os.environ.get("FLO_CA") or None),
             self.address,
             client=f"flo-python/{VERSION}",
             timeout_s=timeout,
             rng=rng,
+            token=token if token is not None else os.environ.get("FLO_TOKEN", ""),
         )
         self.actions = Actions(self._session, self.namespace)
         self.workers = Workers(self._session, self.namespace)
@@ -78,6 +85,7 @@ class Flo:
         self.streams = Streams(self._session, self.namespace)
         self.kv = Kv(self._session, self.namespace)
         self.namespaces = Namespaces(self._session)
+        self.tokens = Tokens(self._session)
 
     async def __aenter__(self) -> Self:
         await self.connect()

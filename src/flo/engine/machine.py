@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from flo.engine import ticks
+from flo.engine.access.feature import FEATURE as ACCESS
 from flo.engine.actions.feature import FEATURE as ACTIONS
 from flo.engine.blocks.feature import FEATURE as BLOCKS
 from flo.engine.callers import MOMENT, CallerNoted, apply_caller
@@ -58,6 +59,7 @@ FEATURES: tuple[Feature, ...] = (
     PIPELINES,
     LOSSES,
     REQUESTS,
+    ACCESS,
 )
 
 K = TypeVar("K")

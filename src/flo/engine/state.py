@@ -9,6 +9,7 @@ from typing import NamedTuple
 import msgspec
 from sortedcontainers import SortedDict
 
+from flo.engine.access.records import TokenTable
 from flo.engine.actions.records import Action
 from flo.engine.blocks.container import BlockSpace
 from flo.engine.due import GROUP, Due
@@ -274,6 +275,7 @@ class State:
         """The WebAssembly modules of actions, by their digests."""
         self.requests = RequestTable()
         """The requests that were carried out, for those who ask once more."""
+        self.tokens = TokenTable()
 
     @property
     def length(self) -> int:

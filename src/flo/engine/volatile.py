@@ -82,6 +82,8 @@ class VolatileState:
         self.requests = RequestTable()
         """Requests that changed only what is volatile, such as an open transaction."""
         self.requests_step_at_ms = started_at_ms
+        self.token_uses: dict[str, int] = {}
+        """When each token was used last."""
 
     def consumer_until_ms(
         self, namespace: Namespace, stream: StreamName, group: GroupName, consumer: ConsumerName

@@ -5,8 +5,10 @@
     │   ├── NotFound            it does not exist (any more)
     │   ├── Invalid             the request itself is wrong
     │   │   └── TooLarge            it is past a bound
-    │   └── Conflict            it cannot be done in the present state
-    │       └── ExtraMissing        packages that it needs are not installed
+    │   ├── Conflict            it cannot be done in the present state
+    │   │   └── ExtraMissing        packages that it needs are not installed
+    │   ├── Unauthenticated     it is not known who asks
+    │   └── Forbidden           it is known, and may not
     ├── Unavailable         try again: the server is draining, behind, or out of reach
     │   ├── TimedOut            no answer in the time allowed
     │   └── Overloaded          it has too much to do, and has not begun with this
@@ -81,6 +83,18 @@ class ExtraMissing(Conflict, ImportError):
     code = "extra_missing"
 
 
+class Unauthenticated(Rejected):
+    """Another attempt with the same token cannot help."""
+
+    kind = "unauthenticated"
+    code = "unauthenticated"
+
+
+class Forbidden(Rejected):
+    kind = "forbidden"
+    code = "forbidden"
+
+
 class Unavailable(FloError):
     kind = "unavailable"
     code = "unavailable"
@@ -131,6 +145,8 @@ KINDS: dict[str, type[FloError]] = {
         Invalid,
         TooLarge,
         Conflict,
+        Unauthenticated,
+        Forbidden,
         Unavailable,
         TimedOut,
         Overloaded,

@@ -220,7 +220,7 @@ class DeleteGroup(Command[Nothing]):
 
 @operation(
     opcode=72,
-    permission=Permission.STREAMS_READ,
+    permission=Permission.STREAMS_CONSUME,
     http=Route("POST", "/streams/{name}/groups/{group}/join", errors=(409,), names=IN_PATH),
 )
 class JoinGroup(Command[Joined]):
@@ -234,7 +234,7 @@ class JoinGroup(Command[Joined]):
 
 @operation(
     opcode=73,
-    permission=Permission.STREAMS_READ,
+    permission=Permission.STREAMS_CONSUME,
     http=Route("POST", "/streams/{name}/groups/{group}/leave", errors=(404,), names=IN_PATH),
 )
 class LeaveGroup(Command[Nothing]):
@@ -248,7 +248,7 @@ class LeaveGroup(Command[Nothing]):
 
 @operation(
     opcode=74,
-    permission=Permission.STREAMS_READ,
+    permission=Permission.STREAMS_CONSUME,
     repeatable=True,
     http=Route(
         "POST",
@@ -280,7 +280,7 @@ class ReadGroup(Command[GroupRecords]):
 
 @operation(
     opcode=75,
-    permission=Permission.STREAMS_READ,
+    permission=Permission.STREAMS_CONSUME,
     repeatable=True,
     http=Route(
         "POST",
@@ -302,7 +302,7 @@ class Ack(Command[Settled]):
 
 @operation(
     opcode=76,
-    permission=Permission.STREAMS_READ,
+    permission=Permission.STREAMS_CONSUME,
     http=Route(
         "POST",
         "/streams/{name}/groups/{group}/nack",
@@ -327,7 +327,7 @@ class Nack(Command[Settled]):
 
 @operation(
     opcode=77,
-    permission=Permission.STREAMS_READ,
+    permission=Permission.STREAMS_CONSUME,
     http=Route("POST", "/streams/{name}/groups/{group}/touch", errors=(404,), names=IN_PATH),
 )
 class TouchRecords(Command[Settled]):
@@ -347,7 +347,7 @@ class TouchRecords(Command[Settled]):
 
 @operation(
     opcode=78,
-    permission=Permission.STREAMS_READ,
+    permission=Permission.STREAMS_CONSUME,
     repeatable=lambda claim: not claim.min_idle_ms,
     http=Route(
         "POST",
@@ -378,7 +378,7 @@ class ClaimRecords(Command[ClaimedRecords]):
 
 @operation(
     opcode=83,
-    permission=Permission.STREAMS_MANAGE,
+    permission=Permission.GROUPS_MANAGE,
     http=Route(
         "POST", "/streams/{name}/groups/{group}/dlq/requeue", errors=(404, 409), names=IN_PATH
     ),
@@ -398,7 +398,7 @@ class RequeueDeadRecords(Command[DeadLettersChanged]):
 
 @operation(
     opcode=84,
-    permission=Permission.STREAMS_MANAGE,
+    permission=Permission.GROUPS_MANAGE,
     http=Route("DELETE", "/streams/{name}/groups/{group}/dlq", errors=(404,), names=IN_PATH),
 )
 class PurgeDeadRecords(Command[DeadLettersChanged]):

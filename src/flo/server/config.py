@@ -14,6 +14,7 @@ import msgspec
 
 from flo.model.errors import Invalid, NotFound
 from flo.model.workers import WORKER_GRACE_MS_DEFAULT
+from flo.server.auth.settings import NO_ACCESS_SETTINGS, AccessSettings
 from flo.workflow.limits import (
     EVENTS_DEFAULT,
     STEPS_DEFAULT,
@@ -27,6 +28,7 @@ ENVIRONMENT_PREFIX = "FLO_SERVER_"
 MEMORY_BUDGET_MIN = 256 * 1024 * 1024
 BLACKBOARD_EXPIRY_MS_DEFAULT = 60_000
 FILE_DEFAULT = Path("flo.toml")
+ACCESS_TABLES = ("roles", "oidc", "certificates")
 
 
 class Durability(StrEnum):
@@ -45,6 +47,15 @@ class DiskFailure(StrEnum):
     """Answer queries; take commands again once there is space."""
     EXIT = "exit"
     """End with an error, so that a supervisor starts it anew."""
+
+
+class AuthMode(StrEnum):
+    """Whether callers are asked who they are."""
+
+    AUTO = "auto"
+    """If there are tokens when the server starts."""
+    ON = "on"
+    OFF = "off"
 
 
 class LogFormat(StrEnum):
@@ -71,6 +82,18 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     allowed_host: str = ""
     """Names for the server over HTTP, with commas between them; an IP address, localhost and `host`
     always name it, * lets any name do so."""
+    auth: AuthMode = AuthMode.AUTO
+    """Whether callers must have a token; if there is none at the first start, one is made."""
+    tls_cert: str = ""
+    """A file with the certificate, and those that lead to its authority."""
+    tls_key: str = ""
+    """A file with its key."""
+    tls_client_ca: str = ""
+    """A file with the authorities whose certificates clients may show instead of a token."""
+    insecure: bool = False
+    """Whether others may reach the server without TLS."""
+    access: AccessSettings = NO_ACCESS_SETTINGS
+    """Roles, an issuer of tokens, certificates of clients: tables of the file."""
     data_dir: Path = Path("flo-data")
     durability: Durability = Durability.SYNC
     on_disk_failure: DiskFailure = DiskFailure.RECOVER
@@ -115,10 +138,19 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         return limits if limits != ExecutionLimits() else None
 
     @property
+    def has_tls(self) -> bool:
+        return bool(self.tls_cert)
+
+    @property
     def keeps_segments(self) -> bool:
         return self.segment_retention_hours > 0 and self.segment_retention_bytes > 0
 
     def __post_init__(self) -> None:
+        if bool(self.tls_cert) != bool(self.tls_key) or (self.tls_client_ca and not self.tls_cert):
+            raise Invalid(
+                "configuration: expected tls_cert and tls_key together",
+                code="invalid_configuration",
+            )
         if self.max_concurrent_executions < 1:
             raise Invalid(
                 "configuration: expected max_concurrent_executions to be 1 or more, got "
@@ -191,7 +223,13 @@ def _from_file(file: Path | None) -> dict[str, Any]:
     if not isinstance(values, dict):
         raise Invalid(f"{path}: expected a table [server]", code="invalid_configuration")
     _check_names(values, str(path))
-    return values
+    return {**values, **_access_of(document)}
+
+
+def _access_of(document: dict[str, Any]) -> dict[str, Any]:
+    """The tables about access, which stand beside [server]."""
+    tables = {name: document[name] for name in ACCESS_TABLES if name in document}
+    return {"access": tables} if tables else {}
 
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:

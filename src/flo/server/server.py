@@ -2,10 +2,10 @@
 
 import asyncio
 import gc
-import ipaddress
 import signal
+import ssl
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AsyncExitStack, ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, Self, TypeVar
@@ -17,6 +17,9 @@ from flo.engine.losses.rules import AcceptLoss
 from flo.engine.workers.presence import expected_workers
 from flo.model.errors import FloError
 from flo.model.version import VERSION
+from flo.server.auth.access import Access
+from flo.server.auth.roles import roles_with
+from flo.server.auth.start import asks_who, first_token, is_loopback
 from flo.server.budget import MemoryBudget
 from flo.server.config import Durability, ServerConfig
 from flo.server.counts import Counts
@@ -31,6 +34,7 @@ from flo.server.recovery import Recovery
 from flo.server.router import Router
 from flo.server.rpc.listener import Listener
 from flo.server.store import open_store
+from flo.server.tls import Certificate
 from flo.server.upkeep import Upkeep
 from flo.shard.clock import Clock, SystemClock
 from flo.shard.loop import Shard
@@ -64,6 +68,9 @@ class Server:
     http_port: int = DOOR_SHUT
     metrics_port: int = DOOR_SHUT
     blackboard_port: int = DOOR_SHUT
+    first_token: str | None = None
+    """The administrator's, if it was made just now: it is told this once."""
+    certificate: Certificate | None = None
 
     def __init__(
         self,
@@ -101,7 +108,12 @@ class Server:
         """Where the HTTP API is; None if that door is shut."""
         if self.http_port == DOOR_SHUT:
             return None
-        return f"http://{_address(self.config.host, self.http_port)}"
+        scheme = "https" if self.config.has_tls else "http"
+        return f"{scheme}://{_address(self.config.host, self.http_port)}"
+
+    @property
+    def _tls(self) -> ssl.SSLContext | None:
+        return self.certificate.context if self.certificate is not None else None
 
     def _blackboard_said(self) -> dict[str, str]:
         if self.blackboard_port == DOOR_SHUT:
@@ -121,9 +133,10 @@ class Server:
         self._clock.put_forward(log.last_at_ms)  # the machine's time may have been put back
         started_at_ms = self._clock.now_ms()
         recovered = recover(log.read, snapshots, segments)
+        has_tokens = bool(recovered.state.tokens.by_name)
+        is_asking = asks_who(self.config, has_tokens=has_tokens)
         _spare_the_garbage_collector()
-        for complaint in recovered.damaged:
-            _logger.error("snapshot_damaged", problem=complaint)
+        _complain(recovered.damaged)
         checker = await self._run(SchemaChecker())
         self.shard = await self._run(
             Shard(
@@ -150,6 +163,9 @@ class Server:
         wasm_worker = await self._run(LazyWasmWorker(self.shard, self._clock, concurrency))
         triggers = await self._run(Triggers(self.shard))
         router = Router(self.shard, wasm_worker, triggers)
+        self._access = self._access_to(router, is_on=is_asking)
+        if is_asking and not has_tokens:
+            self.first_token = await first_token(self.shard)
         inside = (upkeep, wasm_worker, triggers)
         recovery = await self._run(
             Recovery(self.shard, store, self._clock, self.config, inside, self._give_up)
@@ -167,6 +183,25 @@ class Server:
             durability=self.config.durability.value,
             live_runs=counts.live_runs(),
             recovered_ms=self._clock.now_ms() - started_at_ms,
+        )
+
+    def _access_to(self, router: Router, *, is_on: bool) -> Access:
+        shard, settings = self.shard, self.config.access
+        roles = roles_with({name: one.permissions for name, one in settings.roles.items()})
+        issuer = None
+        if settings.oidc is not None:
+            from flo.server.auth.oidc import JwtIssuer  # it imports cryptography
+
+            issuer = JwtIssuer(settings.oidc, roles, self._clock)
+        return Access(
+            lambda: shard.state,
+            lambda: shard.volatile,
+            self._clock,
+            handler=router,
+            is_on=is_on,
+            roles=roles,
+            issuer=issuer,
+            certificates=settings.certificates,
         )
 
     def _budget(self, metrics: Metrics) -> MemoryBudget:
@@ -189,6 +224,8 @@ class Server:
         started_at_ms: int,
     ) -> Listener | None:
         config, listener = self.config, None
+        if config.has_tls:
+            self.certificate = await self._run(Certificate(config))
         if config.port != DOOR_SHUT:
             listener = Listener(
                 router,
@@ -198,6 +235,8 @@ class Server:
                 config.port,
                 worker_grace_ms=config.worker_grace_ms,
                 budget=budget,
+                access=self._access,
+                tls=self._tls,
             )
             self.port = (await self._run(listener)).port
             listener.workers.expect(expected_workers(self.shard.state))
@@ -207,11 +246,11 @@ class Server:
             listener.http_url = self.http_url
         if config.blackboard_port != DOOR_SHUT:
             await self._open_blackboard(router, metrics, counts, budget, started_at_ms)
-        if not _is_loopback(config.host):
+        if not is_loopback(config.host) and not config.has_tls:
             _logger.warning(
-                "open_to_the_network",
+                "no_tls",
                 host=config.host,
-                advice="anyone who can reach these ports can use them: put a firewall before them",
+                advice="tokens and payloads can be read on their way: use --tls-cert and --tls-key",
             )
         return listener
 
@@ -238,10 +277,19 @@ class Server:
                 config.http_port,
                 hosts=hosts,
                 budget=budget,
+                access=self._access,
+                tls=self._tls,
             )
             self.http_port = (await self._run(http)).port
         if config.metrics_port != DOOR_SHUT:
-            door = MetricsDoor(metrics, config.host, config.metrics_port, hosts=hosts)
+            door = MetricsDoor(
+                metrics,
+                config.host,
+                config.metrics_port,
+                hosts=hosts,
+                access=self._access,
+                tls=self._tls,
+            )
             self.metrics_port = (await self._run(door)).port
 
     async def _open_blackboard(
@@ -272,7 +320,7 @@ class Server:
         )
         self.blackboard_port = (await self._run(door)).port
         pulse.expect(known_workers(self.shard.state, namespace))
-        if not _is_loopback(config.blackboard_host):
+        if not is_loopback(config.blackboard_host):
             _logger.warning(
                 "blackboard_open_to_the_network",
                 host=config.blackboard_host,
@@ -332,6 +380,10 @@ async def _serve(
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
     async with Server(config, accept_loss=accept_loss, give_up=give_up) as server:
+        if server.first_token is not None:
+            tell_first_token(server.first_token)
+        if server.certificate is not None:
+            loop.add_signal_handler(signal.SIGHUP, server.certificate.reload)
         started(server)
         await _told_to_stop(stopping)
         _logger.info("server_stopping")
@@ -341,6 +393,11 @@ async def _serve(
         raise problems[0]
 
 
+def tell_first_token(token: str) -> None:
+    """On the terminal, and not in the log."""
+    print(f"The administrator's token, shown this once: {token}", flush=True)
+
+
 async def _told_to_stop(stopping: asyncio.Event) -> None:
     """Wait for it; meanwhile say now and then how many log lines were left out."""
     while True:
@@ -348,6 +405,11 @@ async def _told_to_stop(stopping: asyncio.Event) -> None:
             await asyncio.wait_for(stopping.wait(), INTERVAL_S)
             return
         REPEATED_LINES.tell()
+
+
+def _complain(damaged: Iterable[str]) -> None:
+    for complaint in damaged:
+        _logger.error("snapshot_damaged", problem=complaint)
 
 
 def _spare_the_garbage_collector() -> None:
@@ -365,10 +427,3 @@ def _data_dir(config: ServerConfig) -> str | None:
     if config.durability is Durability.EPHEMERAL:
         return None
     return str(Path(config.data_dir).resolve())
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

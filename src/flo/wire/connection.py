@@ -7,6 +7,8 @@ returned as bytes.
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
+from msgspec import UNSET
+
 from flo.model.base import Message
 from flo.model.errors import Corrupt, FloError, Invalid
 from flo.model.storage.request_keys import RequestKeys
@@ -53,8 +55,8 @@ class ServerEnd:
         """Keep nothing of the request that is incomplete; its number, if that has come."""
         return request_id_in(self.frames.drop())
 
-    def greet(self, request: Request) -> bytes:
-        """The answer to a hello."""
+    def hello_in(self, request: Request) -> Hello:
+        """What a client says first; of another protocol, it is refused."""
         assert isinstance(request.messages, list)
         hello = request.messages[0]
         assert isinstance(hello, Hello)
@@ -64,6 +66,11 @@ class ServerEnd:
                 "use a client of the server's release",
                 code="unknown_protocol",
             )
+        return hello
+
+    def greet(self, request: Request) -> bytes:
+        """The answer to a hello."""
+        hello = self.hello_in(request)
         self._greeted = True
         self.dead_after_ms = hello.dead_after_ms
         welcome = Welcome(
@@ -75,8 +82,9 @@ class ServerEnd:
 class ClientEnd:
     """Numbers requests, and matches replies to them in whatever order they come."""
 
-    def __init__(self, client: str, dead_after_ms: int = 0) -> None:
+    def __init__(self, client: str, dead_after_ms: int = 0, token: str = "") -> None:
         self._client = client
+        self._token = token
         self._dead_after_ms = dead_after_ms
         self._frames = FrameReader()
         self._last_id = 0
@@ -85,7 +93,10 @@ class ClientEnd:
 
     def hello(self) -> tuple[int, bytes]:
         hello = Hello(
-            protocol=PROTOCOL_VERSION, client=self._client, dead_after_ms=self._dead_after_ms
+            protocol=PROTOCOL_VERSION,
+            client=self._client,
+            dead_after_ms=self._dead_after_ms,
+            token=self._token or UNSET,
         )
         return self.request(HELLO, [hello])
 

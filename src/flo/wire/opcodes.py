@@ -8,7 +8,7 @@ reply a list with one answer for each, in order, and each is accepted or refused
 from collections.abc import Iterator
 from typing import Annotated, NamedTuple
 
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from flo.model.base import Message, Nothing
 from flo.model.declare.catalog import OPERATIONS
@@ -26,6 +26,8 @@ class Hello(Message):
     client: str = ""
     dead_after_ms: Annotated[int, Meta(ge=0, le=HOUR_MS)] = 0
     """It pings, and is dead when nothing comes for so long; 0 if it may be silent."""
+    token: str | UnsetType = UNSET
+    """What lets it in, where that is asked for."""
 
 
 class Welcome(Message):

@@ -76,7 +76,7 @@ def commands_below(command, path="flo"):
 
 
 COMMANDS = dict(commands_below(root))
-OWN_FORMS = ("flo server start", "flo workflow graph", "flo pipeline graph")
+OWN_FORMS = ("flo server start", "flo server init", "flo workflow graph", "flo pipeline graph")
 EXAMPLES = [(path, example) for path, command in COMMANDS.items() for example in command.examples]
 
 
@@ -97,6 +97,7 @@ def prepared(shell, client, tmp_path, monkeypatch):
     monkeypatch.setattr(flo.worker.actions.worker.ActionWorker, "run", lambda worker: None)
     monkeypatch.setattr("flo.cli.pipeline.bridge.run_bridge", _no_bridge)
     monkeypatch.setattr(flo.cli.worker.reload.Reloader, "run", lambda reloader: 0)
+    prepare_access(client, tmp_path, monkeypatch)
     prepare_namespaces(client)
     prepare_runs(client)
     prepare_stream(client)
@@ -117,6 +118,15 @@ def prepared(shell, client, tmp_path, monkeypatch):
 
 async def _no_bridge(*_):
     """There is no broker."""
+
+
+def prepare_access(client, folder, monkeypatch):
+    if all(token.name != "ci" for token in client.tokens.list().items):
+        client.tokens.create("ci", role="developer")
+    monkeypatch.setenv("FLO_CONFIG", str(folder / "profiles.json"))
+    staging = {"current": "staging", "contexts": {"staging": {"address": "127.0.0.1:9100"}}}
+    (folder / "profiles.json").write_text(json.dumps(staging))
+    (folder / "token.txt").write_text("flo_secret")
 
 
 def prepare_namespaces(client):

@@ -8,7 +8,8 @@ import flo.server.server
 from flo.cli.server.flags import MEANINGS
 from flo.model.errors import Unavailable
 from flo.model.version import VERSION
-from flo.server.config import DiskFailure, Durability, LogFormat, ServerConfig
+from flo.server.auth.settings import NO_ACCESS_SETTINGS
+from flo.server.config import AuthMode, DiskFailure, Durability, LogFormat, ServerConfig
 from flo.testing.process import ServerProcess
 
 SAMPLES = {
@@ -22,6 +23,11 @@ SAMPLES = {
     "blackboard_expiry_ms": 30000,
     "blackboard_max_jobs": 2,
     "allowed_host": "flo.example.com,flo",
+    "auth": AuthMode.ON,
+    "tls_cert": "cert.pem",
+    "tls_key": "key.pem",
+    "tls_client_ca": "clients.pem",
+    "insecure": True,
     "data_dir": Path("/var/lib/flo"),
     "durability": Durability.EPHEMERAL,
     "on_disk_failure": DiskFailure.EXIT,
@@ -78,16 +84,20 @@ def test_a_server_without_room_for_a_guest_does_not_start(shell, started):
 
 
 def test_a_flag_for_every_setting(shell, started):
-    flags = " ".join(f"--{name.replace('_', '-')} {value}" for name, value in SAMPLES.items())
+    flags = " ".join(
+        f"--{name.replace('_', '-')}" + ("" if value is True else f" {value}")
+        for name, value in SAMPLES.items()
+    )
 
     assert shell(f"flo server start {flags}").code == 0
 
     (config,) = started
-    assert msgspec.structs.asdict(config) == SAMPLES
+    assert msgspec.structs.asdict(config) == SAMPLES | {"access": NO_ACCESS_SETTINGS}
 
 
 def test_every_flag_says_what_it_means():
-    assert list(MEANINGS) == list(ServerConfig.__struct_fields__)
+    settings = [name for name in ServerConfig.__struct_fields__ if name != "access"]
+    assert list(MEANINGS) == settings  # access is tables of the file
 
 
 @pytest.mark.parametrize(

@@ -91,6 +91,14 @@ class FloGroup(CommandGroup):
         ),
         "plan": LazyCommand("flo.cli.plan:plan", "See how the executors of a plan are doing."),
         "event": LazyCommand("flo.cli.event:event", "Say that something has happened."),
+        "token": LazyCommand(
+            "flo.cli.access.tokens:token", "Let people and programs in, each with a role."
+        ),
+        "login": LazyCommand("flo.cli.access.contexts:login", "Keep a server and a token."),
+        "logout": LazyCommand("flo.cli.access.contexts:logout", "Forget a server and its token."),
+        "context": LazyCommand(
+            "flo.cli.access.contexts:context", "Choose between the servers you logged in to."
+        ),
         "log": LazyCommand(
             "flo.cli.log:log",
             "Look at what the log keeps of the past; prove that it was not changed.",

@@ -7,11 +7,13 @@ flag of the same name keeps it for itself.
 import os
 from collections.abc import Iterable
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 if TYPE_CHECKING:
+    from flo.cli.access.profiles import Profile
     from flo.client.blocking import BlockingFlo
     from flo.client.payloads.codec import PayloadCodec
     from flo.model.declare.operation import Command, Query, R
@@ -40,18 +42,55 @@ class GlobalSettings:
     namespace: str | None = None
     format: Format = Format.TEXT
     key_file: str | None = None
+    token_file: str | None = None
+    ca: str | None = None
+    token: str | None = None
+    """What `flo login` has been given."""
 
     @property
     def address(self) -> str:
-        """Flags, else the environment, else the default."""
+        """Flags, else the environment, else the context in use, else the default."""
         if self.host is not None or self.port is not None:
             return _join(self.host, self.port)
+        if (profile := self.profile()) is not None:
+            return profile.address
         return _join(os.environ.get("FLO_ENDPOINT"), os.environ.get("FLO_PORT"))
+
+    def profile(self) -> "Profile | None":
+        """The context in use, unless flags or the environment name a server."""
+        named = (self.host, self.port, *map(os.environ.get, ("FLO_ENDPOINT", "FLO_PORT")))
+        if any(one is not None for one in named):
+            return None
+        from flo.cli.access.profiles import current_profile
+
+        return current_profile()
+
+    def given_token(self) -> str | None:
+        """The token of --token-file, else of the environment."""
+        if self.token_file is None:
+            return self.token or os.environ.get("FLO_TOKEN")
+        try:
+            return Path(self.token_file).read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            from flo.model.errors import Invalid
+
+            message = f"cannot read the token in {self.token_file}"
+            raise Invalid(message, code="invalid_token_file") from error
+
+    def client_settings(self) -> dict[str, Any]:
+        """What a client is made with, besides the address."""
+        profile = self.profile()
+        token, ca, namespace = self.given_token(), self.ca, self.namespace
+        if profile is not None:
+            token = token or profile.token
+            ca = ca or profile.ca
+            namespace = namespace or os.environ.get("FLO_NAMESPACE") or profile.namespace
+        return {"namespace": namespace, "token": token, "ca": ca, "codec": self._codec()}
 
     def connect(self) -> "BlockingFlo":
         from flo.client.blocking import BlockingFlo
 
-        return BlockingFlo(self.address, namespace=self.namespace, codec=self._codec())
+        return BlockingFlo(self.address, **self.client_settings())
 
     def _codec(self) -> "PayloadCodec | None":
         key_file = self.key_file or os.environ.get("FLO_PAYLOAD_KEYS")
@@ -136,6 +175,19 @@ _FLAGS: tuple[tuple[str, tuple[str, ...], dict[str, Any]], ...] = (
         "namespace",
         ("-n", "--namespace"),
         {"metavar": "NAME", "help": "The namespace.  [FLO_NAMESPACE; default: default]"},
+    ),
+    (
+        "token_file",
+        ("--token-file",),
+        {"metavar": "FILE", "help": "A file with the token that lets you in.  [FLO_TOKEN]"},
+    ),
+    (
+        "ca",
+        ("--ca",),
+        {
+            "metavar": "FILE",
+            "help": "Whom to trust over TLS (flo+tls://host:port).  [FLO_CA]",
+        },
     ),
     (
         "idempotency_key",

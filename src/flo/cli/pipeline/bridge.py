@@ -66,7 +66,7 @@ async def run_bridge(
         loop.add_signal_handler(number, task.cancel)
     broker = KafkaBroker(bootstrap, group, TOPICS)
     try:
-        async with Flo(settings.address, namespace=settings.namespace) as flo:
+        async with Flo(settings.address, **settings.client_settings()) as flo:
             bridge = KafkaBridge(flo, broker, stream=stream, group=group, announce_s=announce_s)
             await bridge.run()
     except asyncio.CancelledError:

@@ -31,6 +31,11 @@ MEANINGS = {
     "blackboard_expiry_ms": "How long they may be silent before their jobs go to others.",
     "blackboard_max_jobs": "The most jobs that one poll of theirs is answered.",
     "allowed_host": "Names for the server over HTTP, as flo.example.com,flo; * is any name.",
+    "auth": "Whether callers must have a token; auto: if there are tokens at the start.",
+    "tls_cert": "A file with the certificate for TLS, and those that lead to its authority.",
+    "tls_key": "A file with the key of the certificate.",
+    "tls_client_ca": "A file with the authorities whose certificates let clients in.",
+    "insecure": "Let others reach the server without TLS.",
     "data_dir": "The folder in which everything is kept.",
     "durability": "When a write is acknowledged: on the disk, on its way there, or in memory.",
     "on_disk_failure": "When the disk is full: answer queries until there is space, or end.",
@@ -55,19 +60,23 @@ MEANINGS = {
 def config_flags(command: F) -> F:
     """What a flag does not say is None: the environment, the file or the default says it."""
     for field in reversed(msgspec.structs.fields(ServerConfig)):
+        if isinstance(field.type, type) and issubclass(field.type, msgspec.Struct):
+            continue  # a table of the file
         names = [f"--{field.name.replace('_', '-')}", *OTHER_NAMES.get(field.name, [])]
         command = click.option(
             *names,
             field.name,
-            type=_flag_type(field.type),
+            **_flag_type(field.type),
             help=f"{MEANINGS.get(field.name, '')}  [default: {field.default}]",
         )(command)
     return command
 
 
-def _flag_type(kind: Any) -> Any:
+def _flag_type(kind: Any) -> dict[str, Any]:
+    if kind is bool:
+        return {"is_flag": True, "default": None}
     if issubclass(kind, Enum):
-        return click.Choice([member.value for member in kind])
+        return {"type": click.Choice([member.value for member in kind])}
     if issubclass(kind, Path):
-        return click.Path(path_type=Path)
-    return kind
+        return {"type": click.Path(path_type=Path)}
+    return {"type": kind}

@@ -61,6 +61,34 @@ def start(file: Path | None, accept_loss: bool, **flags: Any) -> int:
     return run(config, accept_loss=accept_loss, started=show_banner)
 
 
+@server.command(
+    "init",
+    takes_global_flags=False,
+    examples=["flo server init", "flo server init --data-dir ./flo-data"],
+)
+@click.option(
+    "-d",
+    "--data-dir",
+    type=click.Path(path_type=Path),
+    default=ServerConfig().data_dir,
+    show_default=True,
+    help="The folder in which everything is kept.",
+)
+def init(data_dir: Path) -> None:
+    """Make the administrator's token, and show it this once.
+
+    From then on the server asks everybody for a token. The server must not be running.
+    """
+    import asyncio
+
+    from flo.server.initialize import initialize
+    from flo.server.logs import set_up_logs
+
+    set_up_logs("error", LogFormat.CONSOLE)
+    say(asyncio.run(initialize(data_dir)))
+    say("This is the administrator's token. It is not shown again.", err=True)
+
+
 @server.command("status", examples=["flo server status", "flo server status --format json"])
 @click.option(
     "--http-port",

@@ -70,12 +70,21 @@ def run(
         return Reloader(command, Path.cwd()).run()
     from flo.worker.loading import load_worker
 
-    os.environ.setdefault("FLO_ENDPOINT", settings.address)  # FLO_PORT is known to the CLI alone
+    _tell_clients(settings)
     worker = load_worker(target)
     _set_up_logs(log_level)
     _overrule(worker, settings, concurrency, log_level, exit_when_stuck)
     worker.run()
     return 0
+
+
+def _tell_clients(settings: GlobalSettings) -> None:
+    """What the CLI alone knows, such as FLO_PORT, a file with a token or the context in use."""
+    given = settings.client_settings()
+    known = {"FLO_ENDPOINT": settings.address, "FLO_TOKEN": given["token"], "FLO_CA": given["ca"]}
+    for name, value in known.items():
+        if value:
+            os.environ.setdefault(name, value)
 
 
 def _overrule(
@@ -108,6 +117,8 @@ def _command(
         "--host": settings.host,
         "--port": settings.port,
         "--namespace": settings.namespace,
+        "--token-file": settings.token_file,
+        "--ca": settings.ca,
         "--concurrency": concurrency,
         "--log-level": log_level,
     }

@@ -3,6 +3,7 @@
 What type checkers see of them is in nouns.pyi, which is generated: `make docs`.
 """
 
+from flo.client.access.tokens import Tokens
 from flo.client.actions import Actions
 from flo.client.blocks.blocks import Blocks
 from flo.client.events import Events
@@ -37,3 +38,4 @@ BlockingStreams = blocking(Streams)
 BlockingKvTransaction = blocking(KvTransaction)
 BlockingKv = blocking(Kv)
 BlockingNamespaces = blocking(Namespaces)
+BlockingTokens = blocking(Tokens)

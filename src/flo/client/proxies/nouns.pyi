@@ -5,11 +5,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Self, TypeVar, overload
 
+from flo.client.access.new_token import NewToken
 from flo.client.groups import Ids
 from flo.client.handles.leased_node import LeasedNode
 from flo.client.payloads.schema import Schema
 from flo.client.pipelines import GraphSource
 from flo.client.proxies.proxy import BlockingProxy
+from flo.model.access.tokens import TokenPage
 from flo.model.actions import ActionLimits, ActionPage, ActionView, Registered
 from flo.model.blocks.blocks import BlockDeclaration, BlockPage, BlocksRegistered, BlockView
 from flo.model.blocks.jobs import JobPage, JobView
@@ -663,3 +665,17 @@ class BlockingNamespaces(BlockingProxy):
     def delete(self, name: Namespace, *, force: bool = ...) -> None: ...
     def get(self, name: Namespace) -> NamespaceView: ...
     def list(self, limit: int = ..., cursor: str | None = ...) -> NamespacePage: ...
+
+class BlockingTokens(BlockingProxy):
+    def create(
+        self,
+        name: str,
+        *,
+        role: str,
+        namespaces: Sequence[str] = ...,
+        only: Sequence[str] = ...,
+        expires_at_ms: int | None = ...,
+    ) -> NewToken: ...
+    def rotate(self, name: str, *, expires_at_ms: int | None = ...) -> NewToken: ...
+    def revoke(self, name: str) -> None: ...
+    def list(self, limit: int = ..., cursor: str | None = ...) -> TokenPage: ...

@@ -45,9 +45,10 @@ class ClientConnection(asyncio.Protocol):
         on_overloaded: Callable[[list[PendingCall], Overloaded], None],
         pings: PingPolicy = NO_PINGS,
         numbers: RequestNumbers | None = None,
+        token: str = "",
     ) -> None:
         self._loop = asyncio.get_running_loop()
-        self._end = ClientEnd(client, pings.dead_after_ms)
+        self._end = ClientEnd(client, pings.dead_after_ms, token)
         self._numbers = numbers or RequestNumbers()
         self._on_room = on_room
         self._on_lost = on_lost

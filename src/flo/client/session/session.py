@@ -58,6 +58,7 @@ class Session:
         rng: Callable[[], float] = random.random,
         pings: PingPolicy = PINGS_DEFAULT,
         draw_session: Callable[[], int] = draw_session,
+        token: str = "",
     ) -> None:
         self.timeout_s = timeout_s
         self.on_connected: dict[Callable[[], None], None] = {}
@@ -71,6 +72,7 @@ class Session:
         self._log = ConnectionLog(address, delay_s_max)
         self._pings = pings
         self._draw_session = draw_session
+        self._token = token
         self._loop: asyncio.AbstractEventLoop | None = None
         self._closed = False
         self._attempts = 0
@@ -213,6 +215,7 @@ class Session:
             self._later.put_off,
             self._pings,
             self._numbers,
+            self._token,
         )
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT_S):

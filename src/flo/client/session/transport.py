@@ -1,6 +1,7 @@
 """How a connection is opened: over TCP, or by what is given in its place."""
 
 import asyncio
+import ssl
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
@@ -14,12 +15,22 @@ PORT_DEFAULT = 9000
 PORT_MAX = 65_535
 
 
-def tcp(address: str) -> Connect:
+TLS_SCHEME = "flo+tls://"
+PLAIN_SCHEME = "flo://"
+
+
+def tcp(address: str, ca: str | None = None) -> Connect:
+    """Over TCP, and over TLS if the address says so; `ca` is a file of authorities to trust."""
+    is_tls = isinstance(address, str) and address.startswith(TLS_SCHEME)
     host, port = parse_address(address)
+    context: ssl.SSLContext | None = None
 
     async def connect(protocol: Callable[[], asyncio.Protocol]) -> asyncio.Transport:
+        nonlocal context
+        if is_tls and context is None:
+            context = await asyncio.to_thread(_tls, ca)
         loop = asyncio.get_running_loop()
-        transport, _ = await loop.create_connection(protocol, host, port)
+        transport, _ = await loop.create_connection(protocol, host, port, ssl=context)
         set_up_socket(transport.get_extra_info("socket"))
         return transport
 
@@ -30,6 +41,7 @@ def parse_address(address: str) -> tuple[str, int]:
     """Host and port of "host:port", "[v6]:port" or a host alone."""
     if not isinstance(address, str):
         raise Invalid(f"expected an address host:port, got {address!r}", code="invalid_address")
+    address = address.removeprefix(TLS_SCHEME).removeprefix(PLAIN_SCHEME)
     host, colon, port = address.rpartition(":")
     if not colon or port.endswith("]"):
         host, port = address, str(PORT_DEFAULT)
@@ -40,3 +52,12 @@ def parse_address(address: str) -> tuple[str, int]:
     if not host or not (port.isascii() and port.isdigit() and int(port) <= PORT_MAX):
         raise Invalid(f"expected an address host:port, got {address!r}", code="invalid_address")
     return host, int(port)
+
+
+def _tls(ca: str | None) -> ssl.SSLContext:
+    try:
+        context = ssl.create_default_context(cafile=ca)
+    except (OSError, ssl.SSLError) as error:
+        raise Invalid(f"cannot read the authorities in {ca}: {error}", code="invalid_ca") from error
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    return context

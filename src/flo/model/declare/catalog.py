@@ -12,6 +12,7 @@ from flo.model import (
     workers,
     workflows,
 )
+from flo.model.access import tokens
 from flo.model.blocks import blocks, jobs, ledger, locks
 from flo.model.declare.operation import DECLARED, Operation
 from flo.model.executions import definitions, history, steps
@@ -37,6 +38,7 @@ NOUNS = (
     jobs,
     locks,
     ledger,
+    tokens,
 )
 
 OPERATIONS: tuple[Operation, ...] = tuple(

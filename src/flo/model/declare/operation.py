@@ -52,7 +52,9 @@ class Permission(StrEnum):
     NAMESPACES_WRITE = "namespaces:write"
     STREAMS_READ = "streams:read"
     STREAMS_WRITE = "streams:write"
+    STREAMS_CONSUME = "streams:consume"
     STREAMS_MANAGE = "streams:manage"
+    GROUPS_MANAGE = "groups:manage"
     KV_READ = "kv:read"
     KV_WRITE = "kv:write"
     WORKFLOWS_READ = "workflows:read"
@@ -65,7 +67,11 @@ class Permission(StrEnum):
     EVENTS_EMIT = "events:emit"
     PIPELINES_READ = "pipelines:read"
     PIPELINES_SUBMIT = "pipelines:submit"
+    PIPELINES_DEPLOY = "pipelines:deploy"
     PIPELINES_MANAGE = "pipelines:manage"
+    ACCESS_READ = "access:read"
+    ACCESS_MANAGE = "access:manage"
+    SERVER_READ = "server:read"
 
 
 Repeatable: TypeAlias = bool | Callable[[Any], bool]

@@ -244,7 +244,7 @@ class ReadPipelineEvents(Query[PipelineEventPage]):
 
 @operation(
     opcode=178,
-    permission=Permission.PIPELINES_SUBMIT,
+    permission=Permission.PIPELINES_DEPLOY,
     http=Route("PUT", "/pipeline-graphs/{name}", errors=(422,), is_body_long=True),
 )
 class PublishPipeline(Command[GraphPublished]):
@@ -282,7 +282,7 @@ class ListPipelineGraphs(Query[StoredGraphPage]):
 
 @operation(
     opcode=181,
-    permission=Permission.PIPELINES_SUBMIT,
+    permission=Permission.PIPELINES_DEPLOY,
     http=Route("DELETE", "/pipeline-graphs/{name}", errors=(404,)),
 )
 class DeletePipelineGraph(Command[Nothing]):

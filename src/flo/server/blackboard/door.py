@@ -12,12 +12,14 @@ from litestar.di import Provide
 
 from flo.engine.state import State
 from flo.model.ids import Namespace, WorkerId
+from flo.server.auth.access import OPEN
 from flo.server.blackboard.board import METADATA, Blackboard
 from flo.server.blackboard.calls import CALLS
 from flo.server.blackboard.pulse import WorkerPulse
 from flo.server.blackboard.views import VIEWS
 from flo.server.budget import MemoryBudget, unlimited
 from flo.server.hosts import AllowedHosts
+from flo.server.http.authentication import Authentication
 from flo.server.http.budget_gate import BudgetGate
 from flo.server.http.errors import EXCEPTION_HANDLERS
 from flo.server.http.gateway import Backend, EngineGateway
@@ -49,7 +51,8 @@ class BlackboardDoor(HttpListener):
         self.pulse = pulse
         self._gateway = EngineGateway(engine, budget)
         board = Blackboard(engine, pulse, namespace, jobs_max)
-        app = EdgeMiddleware(BudgetGate(_app(self._gateway, board, info), budget), metrics, hosts)
+        gate = BudgetGate(_app(self._gateway, board, info), budget)
+        app = EdgeMiddleware(Authentication(gate, OPEN), metrics, hosts)
         super().__init__(app, metrics, host, port, bounds or Bounds())
 
     async def stop(self) -> None:

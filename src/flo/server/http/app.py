@@ -8,6 +8,7 @@ from litestar import Litestar, Router
 from litestar.di import Provide
 from litestar.types import ControllerRouterHandler
 
+from flo.server.auth.sessions import BrowserSessions
 from flo.server.http.derive import derived_routes
 from flo.server.http.errors import EXCEPTION_HANDLERS
 from flo.server.http.gateway import EngineGateway
@@ -18,9 +19,11 @@ from flo.server.http.routes import (
     executions,
     json_paths,
     kv,
+    login,
     runs,
     streams,
     system,
+    tokens,
     workflows,
 )
 from flo.server.http.routes.system import ServerInfo
@@ -29,7 +32,9 @@ from flo.server.metrics import Metrics
 API_PATH = "/api/v1"
 
 
-def build_app(gateway: EngineGateway, info: ServerInfo, metrics: Metrics) -> Litestar:
+def build_app(
+    gateway: EngineGateway, info: ServerInfo, metrics: Metrics, sessions: BrowserSessions
+) -> Litestar:
     api = Router(
         API_PATH,
         route_handlers=[
@@ -42,6 +47,8 @@ def build_app(gateway: EngineGateway, info: ServerInfo, metrics: Metrics) -> Lit
             *json_paths.ROUTES,
             *workflows.ROUTES,
             *executions.ROUTES,
+            *tokens.ROUTES,
+            *login.ROUTES,
         ],
         before_request=prepare,
     )
@@ -54,6 +61,7 @@ def build_app(gateway: EngineGateway, info: ServerInfo, metrics: Metrics) -> Lit
         "gateway": _given(on_behalf),
         "info": _given(lambda: info),
         "metrics": _given(lambda: metrics),
+        "sessions": _given(lambda: sessions),
         "description": _given(lambda: description),
     }
     build = partial(

@@ -1,16 +1,23 @@
 """The HTTP doors: the API with its pages, and the metrics alone.
 
-    socket ─▸ BoundedProtocol ─▸ EdgeMiddleware ─▸ BudgetGate ─▸ KeyPaths ─▸ Litestar ─▸ gateway
-              time, length       other hosts and   memory        slashes     routes,     until the
-                                 sites, counts                   in keys     errors      client
-                                                                                         leaves
+    socket ─▸ BoundedProtocol ─▸ EdgeMiddleware ─▸ Authentication ─▸ BudgetGate ─▸ KeyPaths
+              time, length       other hosts and   who sends it      memory        slashes
+                                 sites, counts                                     in keys
+           ─▸ Litestar ─▸ gateway
+              routes,     until the client
+              errors      leaves
 
 A door has a port once it has started; stopping it lets go of everyone.
 """
 
+import ssl
+
+from flo.server.auth.access import OPEN, Access
+from flo.server.auth.identity import Identity
 from flo.server.budget import MemoryBudget, unlimited
 from flo.server.hosts import AllowedHosts
 from flo.server.http.app import API_PATH, build_app, build_metrics_app
+from flo.server.http.authentication import Authentication
 from flo.server.http.budget_gate import BudgetGate
 from flo.server.http.gateway import Backend, EngineGateway
 from flo.server.http.key_paths import KeyPaths
@@ -40,13 +47,19 @@ class HttpDoor(HttpListener):
         hosts: AllowedHosts = BY_ADDRESS,
         *,
         budget: MemoryBudget | None = None,
+        access: Access = OPEN,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         budget = budget or unlimited()
-        self._gateway = EngineGateway(engine, budget)
-        self.app = build_app(self._gateway, info, metrics)
+
+        def bound_to(identity: Identity) -> Backend:
+            return access.guard_for(identity) or engine
+
+        self._gateway = EngineGateway(engine, budget, bound_to)
+        self.app = build_app(self._gateway, info, metrics, access.sessions)
         gate = BudgetGate(KeyPaths(self.app, API_PATH), budget)
-        app = EdgeMiddleware(gate, metrics, hosts)
-        super().__init__(app, metrics, host, port, bounds)
+        app = EdgeMiddleware(Authentication(gate, access), metrics, hosts)
+        super().__init__(app, metrics, host, port, bounds, tls)
         self.visitors.rpc = info.address
 
     async def stop(self) -> None:
@@ -64,6 +77,10 @@ class MetricsDoor(HttpListener):
         port: int,
         bounds: Bounds = BOUNDS,
         hosts: AllowedHosts = BY_ADDRESS,
+        *,
+        access: Access = OPEN,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
-        app = EdgeMiddleware(build_metrics_app(metrics), metrics, hosts)
-        super().__init__(app, metrics, host, port, bounds)
+        counts = Authentication(build_metrics_app(metrics), access)
+        app = EdgeMiddleware(counts, metrics, hosts)
+        super().__init__(app, metrics, host, port, bounds, tls)

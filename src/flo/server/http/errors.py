@@ -22,6 +22,8 @@ from flo.model.errors import RETRY_AFTER, FloError, Invalid, Unexpected, error_o
 STATUSES = {
     "invalid": 400,
     "not_found": 404,
+    "unauthenticated": 401,
+    "forbidden": 403,
     "conflict": 409,
     "too_large": 413,
     "corrupt": 500,
@@ -35,6 +37,8 @@ STATUSES_BY_CODE = {"invalid_workflow": 422, "invalid_graph": 422}
 
 MEANINGS = {
     400: "The request itself is wrong.",
+    401: "It is not known who asks: send a valid token as `Authorization: Bearer`.",
+    403: "Whoever asks is known, and may not.",
     404: "It does not exist (any more).",
     409: "It cannot be done in the present state.",
     413: "The body is too large.",

@@ -1,6 +1,7 @@
 """Asks the engine on behalf of HTTP requests, and no longer than their clients wait."""
 
 import asyncio
+from collections.abc import Callable
 from copy import copy
 from typing import Any, Protocol, Self, TypeVar, cast
 
@@ -11,7 +12,9 @@ from flo.model.declare.operation import DECLARED, Command, Query
 from flo.model.errors import Unavailable
 from flo.model.storage.caller import Caller, Source
 from flo.model.storage.request_keys import RequestKeys, chosen_key, key_of
+from flo.server.auth.identity import Identity
 from flo.server.budget import COPIES, MemoryBudget, SentLately, length_of, unlimited
+from flo.server.http.authentication import identity_of
 
 REASON_HEADER = "flo-reason"
 """Why a request is made, for the log."""
@@ -32,8 +35,15 @@ class Backend(Protocol):
 
 
 class EngineGateway:
-    def __init__(self, engine: Backend, budget: MemoryBudget | None = None) -> None:
+    def __init__(
+        self,
+        engine: Backend,
+        budget: MemoryBudget | None = None,
+        bound_to: Callable[[Identity], Backend] | None = None,
+    ) -> None:
+        """`bound_to` gives the engine as it is for an identity."""
         self._engine = engine
+        self._bound_to = bound_to or (lambda identity: engine)
         self._budget = budget or unlimited()
         self._waits: set[asyncio.Future[Message]] = set()
         self._stopping = asyncio.Event()
@@ -51,9 +61,12 @@ class EngineGateway:
         bound = copy(self)
         address = request.client.host if request.client is not None else ""
         reason = request.headers.get(REASON_HEADER)
+        identity = identity_of(request.scope)
+        bound._engine = self._bound_to(identity)
         bound._caller = Caller(
             source=Source.HTTP,
             address=address,
+            actor=identity.actor,
             reason=reason[:REASON_LENGTH_MAX] if reason else None,
         )
         bound._key = request.headers.get(KEY_HEADER)

@@ -6,6 +6,7 @@ the process's exit.
 
 import asyncio
 import errno
+import ssl
 
 from litestar.types import ASGIApp
 from uvicorn.config import Config
@@ -13,12 +14,20 @@ from uvicorn.config import Config
 from flo.model.errors import Conflict
 from flo.server.http.protocol import BoundedProtocol, Bounds, Visitors
 from flo.server.metrics import Metrics
+from flo.server.tls import BACKLOG, HANDSHAKE_S_MAX
 
 
 class HttpListener:
     def __init__(
-        self, app: ASGIApp, metrics: Metrics, host: str, port: int, bounds: Bounds
+        self,
+        app: ASGIApp,
+        metrics: Metrics,
+        host: str,
+        port: int,
+        bounds: Bounds,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
+        self._tls = tls
         self._host = host
         self._port = port
         self.visitors = Visitors(bounds, metrics)
@@ -50,7 +59,14 @@ class HttpListener:
         self._config.load()
         loop = asyncio.get_running_loop()
         try:
-            self._server = await loop.create_server(self.accept, self._host, self._port)
+            self._server = await loop.create_server(
+                self.accept,
+                self._host,
+                self._port,
+                backlog=BACKLOG,
+                ssl=self._tls,
+                ssl_handshake_timeout=HANDSHAKE_S_MAX if self._tls else None,
+            )
         except OSError as error:
             raise Conflict(
                 f"cannot listen on {self._host}:{self._port}: {error.strerror or error}",

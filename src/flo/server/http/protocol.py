@@ -17,7 +17,10 @@ from uvicorn.server import ServerState
 from flo.model.errors import FloError, Invalid, TimedOut, TooLarge, Unavailable
 from flo.server.http.errors import error_body
 from flo.server.metrics import Metrics
+from flo.server.tls import common_name
 
+CERTIFICATE = "flo.certificate"
+"""Where the name in the certificate of a client is in the scope of its requests."""
 HEAD_LENGTH_MAX = 64 * 1024
 FRAME_START = b"\0"
 """The first byte of the length of a frame; no request begins with it."""
@@ -77,9 +80,11 @@ class BoundedProtocol(HttpToolsProtocol):
         self._is_in_body = False
         self._is_new = True
         """Whether nothing has come yet."""
+        self._certificate: str | None = None
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(cast(asyncio.Transport, OpenTransport(transport)))
+        self._certificate = common_name(transport.get_extra_info("peercert"))
         self._visitors.nobody.clear()
         self._visitors.metrics.http_opened()
         self._expect_request()
@@ -127,6 +132,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._head_length, self._is_in_body = 0, True
         self._check_head(self._parsed_length)
         if not self.transport.is_closing():
+            self.scope[CERTIFICATE] = self._certificate  # type: ignore[literal-required]
             super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:

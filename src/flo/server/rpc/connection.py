@@ -9,6 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Protocol, cast
 
+import msgspec
 import structlog
 
 from flo.aio.sockets import set_up_socket
@@ -20,12 +21,16 @@ from flo.model.errors import (
     Invalid,
     TimedOut,
     TooLarge,
+    Unauthenticated,
     Unexpected,
 )
 from flo.model.storage.caller import Caller, Source
 from flo.model.storage.request_keys import RequestKeys
 from flo.model.version import VERSION
 from flo.model.workers import Heartbeat, RegisterWorker, ResumeWorker
+from flo.server.auth.access import OPEN, Access
+from flo.server.auth.guard import Guard
+from flo.server.auth.identity import LOCAL, Identity
 from flo.server.budget import MemoryBudget, Part, SentLately, length_of, unlimited
 from flo.server.rpc.frame_watch import FRAME_MS_FIRST, RATE_MIN, FrameWatch
 from flo.server.rpc.handler import RequestHandler
@@ -34,6 +39,7 @@ from flo.server.rpc.refusal_pace import RefusalPace
 from flo.server.rpc.silence import SilenceWatch
 from flo.server.rpc.slices import SlicedAnswers, messages_per_slice
 from flo.server.rpc.wrong_port import answer_to_stranger
+from flo.server.tls import common_name
 from flo.shard.clock import Clock, ScheduledCall
 from flo.shard.submission import Answer, Submission
 from flo.wire.codec import Request, encode_refusal, encode_reply
@@ -92,10 +98,14 @@ class RpcConnection(asyncio.Protocol):
         connections: "set[RpcConnection]",
         workers: WorkerConnections,
         budget: MemoryBudget | None = None,
+        access: Access = OPEN,
         http_url: Callable[[], str | None] = lambda: None,
     ) -> None:
+        self.identity = LOCAL
+        self._access = access
         self._http_url = http_url
-        self._engine = engine
+        self._router = engine
+        self._engine: RequestHandler = engine
         self._clock = clock
         self._watcher = watcher
         self._connections = connections
@@ -122,6 +132,9 @@ class RpcConnection(asyncio.Protocol):
         self._sent = SentLately()
         self._refusals = RefusalPace(clock, self._pace)
         self._silence: SilenceWatch | None = None
+        self._expiry: ScheduledCall | None = None
+        self._is_turned_away = False
+        self._asking: asyncio.Future[None] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
@@ -146,6 +159,11 @@ class RpcConnection(asyncio.Protocol):
         self._watcher.rpc_closed()
         if self._hello_alarm is not None:
             self._hello_alarm.cancel()
+        if self._expiry is not None:
+            self._expiry.cancel()
+        self._access.conversations.discard(self)
+        if self._asking is not None:
+            self._asking.cancel()
         if self._silence is not None:
             self._silence.stop()
         self._withdraw_all()
@@ -261,7 +279,7 @@ class RpcConnection(asyncio.Protocol):
             self._send(encode_refusal(request_id, _unservable(request_id, messages)))
         else:
             self._watcher.rpc_request(form.name)
-            if form.request in OF_WORKERS:
+            if form.request in OF_WORKERS and self._may(messages[0]):
                 self._workers.noticed(self, messages[0])
             self._take_in(request_id, form, messages, keys, length)
 
@@ -314,13 +332,68 @@ class RpcConnection(asyncio.Protocol):
 
     def _greet(self, request: Request) -> None:
         try:
-            self._send(self._end.greet(request))
+            token = self._end.hello_in(request).token or ""
+            if self._access.asks_issuer(token):
+                self._is_turned_away = True  # nothing is heard until it is known who it is
+                self._asking = asyncio.ensure_future(self._ask_issuer(request, token))
+                return
+            identity = self._access.identify(token, self._certificate())
+        except Unauthenticated as error:
+            self._turn_away(request.request_id, error)
         except Invalid as error:
             self._send(encode_refusal(request.request_id, error))
             self.close()
         else:
-            assert self._hello_alarm is not None
-            self._hello_alarm.cancel()
+            self._welcome(request, identity)
+
+    async def _ask_issuer(self, request: Request, token: str) -> None:
+        try:
+            identity = await self._access.identify_by_issuer(token)
+        except FloError as error:
+            self._turn_away(request.request_id, error)
+        else:
+            self._is_turned_away = False
+            if self._transport is not None:
+                self._welcome(request, identity)
+                self._pace()
+
+    def _welcome(self, request: Request, identity: Identity) -> None:
+        assert self._hello_alarm is not None
+        self._let_in(identity)
+        self._send(self._end.greet(request))
+        self._hello_alarm.cancel()
+
+    def _certificate(self) -> str | None:
+        """The name in the certificate that the client has shown, if it has."""
+        assert self._transport is not None
+        return common_name(self._transport.get_extra_info("peercert"))
+
+    def _let_in(self, identity: Identity) -> None:
+        """From now on it is known who is on it."""
+        self.identity = identity
+        self._engine = self._access.guard_for(identity) or self._router
+        self._caller = msgspec.structs.replace(self._caller, actor=identity.actor)
+        if identity is not LOCAL:
+            self._access.conversations.add(self)
+        if identity.expires_at_ms is not None:
+            self._expiry = self._clock.call_at(identity.expires_at_ms, self.close)
+
+    def _turn_away(self, request_id: int, error: FloError) -> None:
+        """Whoever fails again and again is told so later and later, and not heard meanwhile."""
+        self._is_turned_away = True
+
+        def tell() -> None:
+            self._send(encode_refusal(request_id, error))
+            self.close()
+
+        delay_ms = self._access.failed(self._caller.address)
+        if delay_ms:
+            self._clock.call_at(self._clock.now_ms() + delay_ms, tell)
+        else:
+            tell()
+
+    def _may(self, message: Message) -> bool:
+        return not isinstance(self._engine, Guard) or self._engine.may(message)
 
     def _reply(self, request_id: int, form: Form, answers: list[Answer]) -> None:
         flight = self._in_flight.pop(request_id, None)
@@ -378,6 +451,7 @@ class RpcConnection(asyncio.Protocol):
             or self._undecided_length >= UNDECIDED_LENGTH_MAX
             or len(self._in_flight) >= IN_FLIGHT_MAX
             or self._refusals.is_pausing
+            or self._is_turned_away
         )
 
     def _pace(self) -> None:

@@ -1,13 +1,16 @@
 """The binary listener: the port that is listened on, and the connections that came through it."""
 
 import asyncio
+import ssl
 
 from flo.model.errors import Conflict
 from flo.model.workers import WORKER_GRACE_MS_DEFAULT
+from flo.server.auth.access import OPEN, Access
 from flo.server.budget import MemoryBudget, unlimited
 from flo.server.rpc.connection import ConnectionWatcher, RpcConnection
 from flo.server.rpc.handler import RequestHandler
 from flo.server.rpc.presence import WorkerConnections
+from flo.server.tls import BACKLOG, HANDSHAKE_S_MAX
 from flo.shard.clock import Clock
 
 
@@ -24,12 +27,16 @@ class Listener:
         *,
         worker_grace_ms: int = WORKER_GRACE_MS_DEFAULT,
         budget: MemoryBudget | None = None,
+        access: Access = OPEN,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         self.workers = WorkerConnections(engine, clock, worker_grace_ms)
         self._engine = engine
         self._clock = clock
         self._watcher = watcher
         self._budget = budget or unlimited()
+        self._access = access
+        self._tls = tls
         self._host = host
         self._port = port
         self._server: asyncio.Server | None = None
@@ -45,7 +52,14 @@ class Listener:
     async def start(self) -> None:
         loop = asyncio.get_running_loop()
         try:
-            self._server = await loop.create_server(self.accept, self._host, self._port)
+            self._server = await loop.create_server(
+                self.accept,
+                self._host,
+                self._port,
+                backlog=BACKLOG,
+                ssl=self._tls,
+                ssl_handshake_timeout=HANDSHAKE_S_MAX if self._tls else None,
+            )
         except OSError as error:
             raise Conflict(
                 f"cannot listen on {self._host}:{self._port}: {error.strerror or error}",
@@ -74,5 +88,6 @@ class Listener:
             self._connections,
             self.workers,
             self._budget,
+            self._access,
             lambda: self.http_url,
         )

@@ -1,0 +1,1 @@
+"""flo token ..., flo login, flo context ..."""

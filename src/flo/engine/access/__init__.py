@@ -1,0 +1,1 @@
+"""Access: tokens, made, rotated and revoked."""
