@@ -8,7 +8,7 @@ message ──▸ allowed ──────────────▸ router
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -28,12 +28,13 @@ from flo.model.storage.caller import SERVER, Caller
 from flo.model.storage.request_keys import RequestKeys
 from flo.model.workflows import WorkflowRunView
 from flo.server.auth.identity import Identity
-from flo.server.auth.rules import Ruling, forbidden, freely_allowed, verdict_on
+from flo.server.auth.rules import Ruling, forbidden, freely_allowed, scope_keys, verdict_on
 from flo.server.auth.targets import CURSORS_ARE_NAMES, LISTED, TARGETS
 from flo.shard.submission import Answer, Done, Submission
 
 NOWHERE = "~"
 """No namespace is called so: there is nothing in it."""
+KNOWN_MAX = 10_000
 PAGES_MAX = 100
 """So many pages of a list are gone through at once for one that has something to show, unless its
 cursor is a name: that of a hidden one must not be told."""
@@ -96,6 +97,9 @@ class Guard:
         self._watcher = watcher
         self._now_ms = now_ms
         self._free = freely_allowed(identity)
+        self._key_of = scope_keys(identity)
+        self._known: set[Hashable] = set()
+        """The namespaces, or namespaces and names, that are in its scope."""
 
     def may(self, message: Message) -> bool:
         return self._problem(self.identity) is None and (
@@ -137,10 +141,19 @@ class Guard:
             raise
 
     def _are_allowed(self, messages: Sequence[Message]) -> bool:
-        """All of a batch are of one kind."""
-        return type(messages[0]) in self._free or all(
-            verdict_on(self.identity, message) is Ruling.ALLOWED for message in messages
-        )
+        """All of a batch are of one kind. What was allowed once need not be thought about again."""
+        kind = type(messages[0])
+        if kind in self._free:
+            return True
+        key_of = self._key_of.get(kind)
+        if key_of is not None and all(key_of(message) in self._known for message in messages):
+            return True
+        for message in messages:
+            if verdict_on(self.identity, message) is not Ruling.ALLOWED:
+                return False
+            if key_of is not None and len(self._known) < KNOWN_MAX:
+                self._known.add(key_of(message))
+        return True
 
     async def _answer(self, submission: Submission) -> None:
         """One after the other, each on its own."""

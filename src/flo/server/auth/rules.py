@@ -1,6 +1,9 @@
 """What an identity may do with an operation, as far as its message alone can tell."""
 
+from collections.abc import Callable, Hashable
 from enum import Enum, auto
+from operator import attrgetter
+from typing import Any
 
 from flo.model.access.tokens import CreateToken, RevokeToken, RotateToken
 from flo.model.base import Message
@@ -71,6 +74,25 @@ def freely_allowed(identity: Identity) -> frozenset[type[Message]]:
         for one in OPERATIONS
         if one.permission in identity.permissions and one.message not in GRANTED
     )
+
+
+def scope_keys(identity: Identity) -> dict[type[Message], Callable[[Any], Hashable]]:
+    """Of the operations that it may do within its scope: what that depends on, of a message."""
+    keys: dict[type[Message], Callable[[Any], Hashable]] = {}
+    for one in OPERATIONS:
+        target = TARGETS[one.message]
+        if one.permission in identity.permissions and target.namespace == "namespace":
+            if identity.names.is_all:
+                keys[one.message] = attrgetter("namespace")
+            elif target.ids == "run_id" and target.names is not None:
+                keys[one.message] = _namespace_and_action
+            elif target.name_field is not None:
+                keys[one.message] = attrgetter("namespace", target.name_field)
+    return keys
+
+
+def _namespace_and_action(message: Any) -> Hashable:
+    return message.namespace, message.run_id.rpartition("-")[0]
 
 
 def may(identity: Identity, message: Message) -> bool:

@@ -92,6 +92,8 @@ class TargetOf(NamedTuple):
     """The field with the id of what must be looked up."""
     found_by: type[Any] | None = None
     """The query that finds it."""
+    name_field: str | None = None
+    """The field with the name, if it has one name alone."""
 
 
 def _target(operation: Operation) -> TargetOf:
@@ -105,7 +107,9 @@ def _target(operation: Operation) -> TargetOf:
         return TargetOf(namespace, NAMES[kind])
     named = [field for field in NAME_FIELDS if field in fields]
     if named:
-        return TargetOf(namespace, lambda message: _values(message, named))
+        is_one = len(named) == 1 and not named[0].endswith("s")
+        field = named[0] if is_one else None
+        return TargetOf(namespace, lambda message: _values(message, named), name_field=field)
     if operation.permission.value.startswith(OF_RUNS) and not {"run_id", "run_ids"}.isdisjoint(
         fields
     ):
