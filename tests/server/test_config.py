@@ -180,3 +180,30 @@ def test_modules_that_could_never_run_are_refused_at_the_start(count):
     assert f"max_concurrent_executions to be 1 or more, got {count}" in refusal()
     with pytest.raises(Invalid, match="no WebAssembly action would run"):
         ServerConfig(**flags)
+
+
+def test_tables_about_access_stand_beside_the_server():
+    written(
+        """
+        [roles.deployer]
+        permissions = ["workflows:deploy", "*:read"]
+        [oidc]
+        issuer = "https://login.example.com"
+        audience = "flo"
+        jwks = "keys.json"
+        rules = [{ claim = "groups", value = "ops", role = "operator", namespaces = ["shop"] }]
+        [certificates.mailer]
+        role = "worker"
+        """
+    )
+
+    access = load_config({}, {}).access
+
+    assert access.roles["deployer"].permissions == ("workflows:deploy", "*:read")
+    assert access.oidc.rules[0].namespaces == ("shop",)
+    assert access.certificates["mailer"].role == "worker"
+
+
+def test_a_certificate_without_its_key_is_refused():
+    with pytest.raises(Invalid):
+        load_config({"tls_cert": "cert.pem"}, {})

@@ -21,6 +21,7 @@ from typing import Any, Protocol
 
 from flo.model.actions import DeleteAction, DisableAction, EnableAction
 from flo.model.base import Message
+from flo.model.blocks.blocks import DeleteBlock
 from flo.model.declare.operation import DECLARED, Permission, Query
 from flo.model.errors import RETRY_AFTER, Overloaded
 from flo.model.kv import DeleteJson, DeleteKey, ExpireKey, RollbackTransaction
@@ -64,6 +65,7 @@ ADDING = frozenset(
         Permission.WORKFLOWS_SIGNAL,
         Permission.EVENTS_EMIT,
         Permission.PIPELINES_SUBMIT,
+    Permission.PIPELINES_DEPLOY,
     }
 )
 """What is allowed by these adds to the state, or leads to what does."""
@@ -78,6 +80,7 @@ FREEING = (
     DeleteNamespace,
     DeleteWorkflow,
     DeletePipelineGraph,
+    DeleteBlock,
 )
 """Except these."""
 NEW_WORK = frozenset(

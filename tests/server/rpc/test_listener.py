@@ -241,7 +241,7 @@ async def test_a_browser_is_told_that_this_is_no_place_for_it(door):
     caller = await door.connect()
     caller.write(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
 
-    assert (await caller.reason()).code == "frame_too_large"
+    assert (await caller.reason()).code == "wrong_port"
 
 
 # What makes no sense

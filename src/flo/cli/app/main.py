@@ -92,12 +92,20 @@ class FloGroup(CommandGroup):
         "plan": LazyCommand("flo.cli.plan:plan", "See how the executors of a plan are doing."),
         "event": LazyCommand("flo.cli.event:event", "Say that something has happened."),
         "token": LazyCommand(
-            "flo.cli.access.tokens:token", "Let people and programs in, each with a role."
+            "flo.cli.access.tokens:token",
+            "Let people and programs in, each with a role of its own.",
         ),
-        "login": LazyCommand("flo.cli.access.contexts:login", "Keep a server and a token."),
-        "logout": LazyCommand("flo.cli.access.contexts:logout", "Forget a server and its token."),
+        "login": LazyCommand(
+            "flo.cli.access.contexts:login",
+            "Keep a server and a token under NAME, and use them from now on.",
+        ),
+        "logout": LazyCommand(
+            "flo.cli.access.contexts:logout",
+            "Forget a context and its token; the one in use, if none is named.",
+        ),
         "context": LazyCommand(
-            "flo.cli.access.contexts:context", "Choose between the servers you logged in to."
+            "flo.cli.access.contexts:context",
+            "Choose between the servers that you have logged in to.",
         ),
         "log": LazyCommand(
             "flo.cli.log:log",

@@ -105,7 +105,8 @@ def status(settings: GlobalSettings, http_port: int) -> None:
 
     with settings.connect() as flo:
         problem = _problem(flo)
-    about = ask_about(settings.address, http_port)
+    given = settings.client_settings()
+    about = ask_about(settings.address, http_port, given["token"], given["ca"])
     word, headline = _VERDICTS[problem is None]
     value = {
         "status": word,

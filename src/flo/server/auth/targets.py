@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, TypeAlias
 from flo.model.access.tokens import CreateToken, ListTokens, RevokeToken, RotateToken
 from flo.model.actions import ListActions
 from flo.model.base import Message
+from flo.model.blocks.blocks import RegisterBlocks
 from flo.model.declare.catalog import OPERATIONS
 from flo.model.declare.operation import Operation
 from flo.model.kv import (
@@ -40,7 +41,7 @@ from flo.model.workflows import GetWorkflowRun, ListWorkflowRuns, ListWorkflows,
 
 Names: TypeAlias = Callable[[Any], Iterable[str]]
 
-NAME_FIELDS = ("action", "name", "stream", "workflow", "key", "actions", "keys", "roles")
+NAME_FIELDS = ("action", "name", "stream", "workflow", "key", "block", "actions", "keys", "roles")
 OF_RUNS = ("runs:", "tasks:")
 NAMESPACES_BY_NAME = (CreateNamespace, DeleteNamespace, GetNamespace)
 TOKENS = (CreateToken, RotateToken, RevokeToken, ListTokens)
@@ -155,6 +156,7 @@ def _of_streams(message: RegisterWorker) -> Iterable[str]:
 
 NAMES: Mapping[type[Message], Names] = {
     Transact: _keys,
+    RegisterBlocks: lambda message: [f"{one.package}/{one.name}" for one in message.blocks],
     RegisterWorker: _of_streams,
     **{kind: lambda message: () for kind in NAMELESS},
 }
