@@ -65,7 +65,7 @@ ADDING = frozenset(
         Permission.WORKFLOWS_SIGNAL,
         Permission.EVENTS_EMIT,
         Permission.PIPELINES_SUBMIT,
-    Permission.PIPELINES_DEPLOY,
+        Permission.PIPELINES_DEPLOY,
     }
 )
 """What is allowed by these adds to the state, or leads to what does."""
