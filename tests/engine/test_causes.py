@@ -17,10 +17,13 @@ from flo.model.workers import (
     Heartbeat,
     RegisterWorker,
 )
-from flo.model.workflows import DisableWorkflow, ExplainWorkflow
+from flo.model.workflows import CreateWorkflow, DisableWorkflow, ExplainWorkflow
 from flo.testing.clock import NOON_MS
 from flows import WorkflowHarness, document, one_step
 from given import ANNA, DEFAULT, Later
+
+from .blocks.stubs import ONE_PUSH, PUSH, BlockWorkerStub, register
+from .blocks.stubs import start as begin
 
 SEND = RegisterAction(name="send")
 INVOKE = Invoke(action="send")
@@ -105,6 +108,14 @@ def late(scene):
         scene.execute(Complete(run_id="send-1", worker_id=ANNA, attempt=1))
 
 
+def two_who_want_one_lock(scene):
+    for run_id in ("wfrun-1", "wfrun-2"):
+        scene.now_ms += PAUSE_MS
+        assert begin(scene, "push") == run_id
+        scene.now_ms += PAUSE_MS
+        BlockWorkerStub(scene).acquire("device:7")
+
+
 def broken(scene):
     scene.execute(
         Disconnect(worker_id=ANNA, namespace=DEFAULT, incarnation="a", since_ms=scene.now_ms)
@@ -171,6 +182,12 @@ SCENES = {
             one_step(f'{{run: "@workflow/kid", {DONE}}}'),
         ),
         "StepStarted",
+    ),
+    C.WAITING_FOR_LOCK: (
+        runs(
+            register(PUSH), CreateWorkflow(text=ONE_PUSH), two_who_want_one_lock, run_id="wfrun-2"
+        ),
+        "StepHeld",
     ),
     C.WAITING_FOR_BRANCHES: (flow(document(PARALLEL)), "StepStarted"),
     C.SLEEPING: (

@@ -54,6 +54,8 @@ class CauseCode(StrEnum):
     ACTION_NOT_REGISTERED = "action_not_registered"
     """A step waits for its action to be registered."""
     WAITING_FOR_CHILD = "waiting_for_child"
+    WAITING_FOR_LOCK = "waiting_for_lock"
+    """Another run holds a lock that its blocks need, or waits for it already."""
     WAITING_FOR_BRANCHES = "waiting_for_branches"
     SLEEPING = "sleeping"
     STEP_RETRY = "step_retry"

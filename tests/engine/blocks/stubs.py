@@ -48,6 +48,13 @@ steps:
     transitions: {success: flo.Completed, failure: flo.Failed}
 """
 
+ONE_PUSH = """
+kind: Workflow
+name: push
+version: "1"
+start: {run: "@blocks/lab/push:1", transitions: {success: flo.Completed, failure: flo.Failed}}
+"""
+
 
 def deployed(*texts, blocks=(SET, CHECK, PUSH)):
     """An engine that knows blocks and workflows of them."""

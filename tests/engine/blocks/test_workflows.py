@@ -4,17 +4,19 @@ import msgspec
 import pytest
 
 from flo.engine.blocks.events import LocksGranted
+from flo.engine.ticks import Tick
 from flo.model.blocks.jobs import JobResult
 from flo.model.blocks.ledger import ResolveEntries, RollbackAgain
 from flo.model.blocks.locks import ReleaseLock
 from flo.model.blocks.names import JobType
 from flo.model.errors import Conflict, Invalid, NotFound
-from flo.model.workflows import CancelWorkflow, GetWorkflowRun
+from flo.model.kv import GetKey, PutKey
+from flo.model.workflows import CancelWorkflow, ExplainWorkflow, GetWorkflowRun
 from given import BORIS, Later
 
 from .stubs import (
+    ONE_PUSH,
     PUSH,
-    SET,
     TWO_STEPS,
     BlockWorkerStub,
     block,
@@ -143,20 +145,14 @@ def test_a_rollback_can_be_tried_again_after_the_end(engine, anna):
         engine.execute(RollbackAgain(run_id="wfrun-1"))
 
 
-ONE_PUSH = """
-kind: Workflow
-name: one
-version: "1"
-start: {run: "@blocks/lab/push:1", transitions: {success: flo.Completed, failure: flo.Failed}}
-"""
-ONE_CHECK = ONE_PUSH.replace("push", "check").replace("name: one", "name: look")
+ONE_CHECK = ONE_PUSH.replace("push", "check")
 
 
 def test_a_block_that_cannot_be_undone_ends_its_run_unsafe_and_a_pure_one_safe():
     engine = deployed(ONE_PUSH, ONE_CHECK)
     anna = BlockWorkerStub(engine)
-    start(engine, "one")
-    start(engine, "look")
+    start(engine, "push")
+    start(engine, "check")
     for _ in range(2):
         anna.acquire()
     for _ in range(2):
@@ -171,7 +167,7 @@ def test_runs_wait_for_each_other_in_the_order_in_which_they_asked():
     engine = deployed(ONE_PUSH)
     anna = BlockWorkerStub(engine)
     for _ in range(4):
-        start(engine, "one")
+        start(engine, "push")
     anna.acquire("a", "b")
     anna.acquire("b")
     anna.acquire("c", shared=["b"])
@@ -192,7 +188,7 @@ def test_readers_share_and_a_writer_is_not_starved():
     engine = deployed(ONE_PUSH)
     anna = BlockWorkerStub(engine)
     for _ in range(4):
-        start(engine, "one")
+        start(engine, "push")
     anna.acquire(shared=["a"])
     anna.acquire(shared=["a"])
     anna.acquire("a")
@@ -296,17 +292,15 @@ def test_parameters_and_results_that_do_not_fit_fail_the_step():
 
 
 def test_a_step_of_a_block_is_retried_as_one_entry():
-    text = ONE_PUSH.replace("push", "set").replace(
+    text = ONE_PUSH.replace("lab/push", "lab/set").replace(
         "transitions", "inputMapping: {vlan: 1}, retry: {max_attempts: 3}, transitions"
     )
     engine = deployed(text)
     anna = BlockWorkerStub(engine)
-    start(engine, "one")
+    start(engine, "push")
     anna.acquire()
     anna.execute(success=False)
     engine.execute(Later(600_000))
-    from flo.engine.ticks import Tick
-
     engine.execute(Tick())
     anna.execute()
 
@@ -315,8 +309,6 @@ def test_a_step_of_a_block_is_retried_as_one_entry():
 
 
 def test_what_blocks_make_of_entities_is_written_when_their_run_ends(engine, anna):
-    from flo.model.kv import GetKey, PutKey
-
     engine.execute(PutKey(key="entities/device/7", value=b'{"hostname": "r1"}'))
     run_id = start(engine, vlan=7, entity={"type": "device", "id": 7})
     anna.acquire()
@@ -339,13 +331,11 @@ def test_what_blocks_make_of_entities_is_written_when_their_run_ends(engine, ann
 
 
 def test_what_is_undone_changes_no_entity(engine, anna):
-    from flo.model.kv import GetKey
-
     start(engine, vlan=7)
     anna.acquire()
     anna.acquire()
     new = {"operation": "create", "entity": "device", "id": 99, "data": {}}
-    anna.complete(JobResult(data={"next": 8}, updates=[new])) if anna.take() else None
+    anna.execute({"next": 8}, updates=[new])
     anna.execute(success=False)
     anna.roll_back()
     anna.roll_back()
@@ -391,23 +381,21 @@ def test_steps_beside_each_other_are_one_wave():
     assert str(ledger(engine).state) == "failed_safe"
 
 
-PARENT = ONE_PUSH.replace("name: one", "name: outer").replace(
+PARENT = ONE_PUSH.replace("name: push", "name: outer").replace(
     "success: flo.Completed", "success: inner"
 ) + (
-    'steps:\n  inner: {run: "@workflow/one", transitions: '
+    'steps:\n  inner: {run: "@workflow/push", transitions: '
     "{success: flo.Completed, failure: flo.Failed}}\n"
 )
 
 
 def test_a_child_shares_what_its_parent_holds():
-    from flo.engine.ticks import Tick
-
     engine = deployed(PARENT, ONE_PUSH)
     anna = BlockWorkerStub(engine)
     start(engine, "outer")
     anna.acquire("a")
     anna.execute()
-    start(engine, "one")
+    start(engine, "push")
     anna.acquire("a")
     engine.execute(Tick())
     anna.acquire("a")
@@ -419,8 +407,6 @@ def test_a_child_shares_what_its_parent_holds():
 
 
 def test_a_lock_that_would_make_two_families_wait_for_each_other_is_refused():
-    from flo.engine.ticks import Tick
-
     engine = deployed(PARENT, ONE_PUSH)
     anna = BlockWorkerStub(engine)
     start(engine, "outer")
@@ -435,4 +421,20 @@ def test_a_lock_that_would_make_two_families_wait_for_each_other_is_refused():
 
     refused = engine.query(GetWorkflowRun(run_id="wfrun-4"))
     assert refused.error_code == "lock_refused"
-    assert SET.reversible
+
+
+def test_who_waits_for_a_lock_is_told_who_holds_it():
+    engine = deployed(ONE_PUSH)
+    anna = BlockWorkerStub(engine)
+    start(engine, "push")
+    start(engine, "push")
+    assert engine.query(ExplainWorkflow(run_id="wfrun-2")).causes[0].code == "no_worker"
+    anna.acquire("a")
+    anna.acquire("a")
+
+    (cause,) = engine.query(ExplainWorkflow(run_id="wfrun-2")).causes
+    assert cause.text == "It waits for lock 'a', held by wfrun-1."
+    anna.execute(success=False)
+    (cause,) = engine.query(ExplainWorkflow(run_id="wfrun-2")).causes
+    assert "left undone" in cause.text
+    assert cause.advice == ["flo remediation show wfrun-1"]

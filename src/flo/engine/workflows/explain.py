@@ -14,6 +14,7 @@ from flo.engine.plans.monitors import monitor_key
 from flo.engine.runs.explain.causes import HOLDERS_SHOWN_MAX, causes_of
 from flo.engine.state import Space, State
 from flo.engine.workflows.advance.registration import awaited_action
+from flo.engine.workflows.blocks.explain import OF_BLOCKS, causes_after, causes_before
 from flo.engine.workflows.execution import COMPENSATION, Execution
 from flo.engine.workflows.lists.live import status_of
 from flo.engine.workflows.lookups import ended_workflow
@@ -147,6 +148,7 @@ def _under_way(
             **since_when(execution.ending_since),
             facts={"status": execution.ending.status.value, "steps": list(execution.to_undo)},
         )
+        yield from causes_after(state, namespace, execution, context)
     for name, branch in execution.branches.items():
         wait = wait_view(execution, name)
         yield from _causes_of_wait(state, namespace, execution, wait, branch, context)
@@ -201,6 +203,9 @@ def _causes_of_wait(
     branch: Branch,
     context: Context,
 ) -> Iterator[Cause]:
+    if wait.phase in OF_BLOCKS:
+        yield from causes_before(state, namespace, execution, branch.since, context)
+        return
     run = state.space(namespace).runs.get(wait.awaited) if wait.awaited is not None else None
     if wait.phase is BranchPhase.ACTION and run is not None:
         for cause in causes_of(state, namespace, run, context):
