@@ -11,7 +11,7 @@ from flo.model.blocks.locks import ReleaseLock
 from flo.model.blocks.names import JobType
 from flo.model.errors import Conflict, Invalid, NotFound
 from flo.model.kv import GetKey, PutKey
-from flo.model.workflows import CancelWorkflow, ExplainWorkflow, GetWorkflowRun
+from flo.model.workflows import CancelWorkflow, CreateWorkflow, ExplainWorkflow, GetWorkflowRun
 from given import BORIS, Later
 
 from .stubs import (
@@ -438,3 +438,12 @@ def test_who_waits_for_a_lock_is_told_who_holds_it():
     (cause,) = engine.query(ExplainWorkflow(run_id="wfrun-2")).causes
     assert "left undone" in cause.text
     assert cause.advice == ["flo remediation show wfrun-1"]
+
+
+def test_a_workflow_is_refused_that_lacks_a_parameter_of_a_block_or_gives_a_wrong_one():
+    engine = deployed()
+    for mapping in ("{other: 1}", '{vlan: "seven"}'):
+        text = TWO_STEPS.replace("{vlan: $.input.vlan}", mapping)
+        with pytest.raises(Invalid) as refusal:
+            engine.execute(CreateWorkflow(text=text))
+        assert refusal.value.code == "invalid_parameters"

@@ -214,16 +214,17 @@ def _job_view(
 ) -> JobView | None:
     """A job, as far as its run still knows the attempt; None if there was no such attempt."""
     parsed = parse_job_action(run.action)
-    if parsed is None or (attempt is not None and attempt > max(run.attempt, 1)):
+    current = run.attempt + (run.status is RunStatus.PENDING)
+    if parsed is None or (attempt is not None and attempt > current):
         return None
     block, job = parsed
     place = space.blocks.jobs.get(run.run_id)
     payload = run.input if isinstance(run.input, bytes) else None
     given = _given(payload)
     view = JobView(
-        job_id=job_id_of(run.run_id, attempt or run.attempt),
+        job_id=job_id_of(run.run_id, attempt or current),
         run_id=run.run_id,
-        attempt=attempt or max(run.attempt, 1),
+        attempt=attempt or current,
         block=block,
         job=job,
         status=run.status,
@@ -242,7 +243,7 @@ def _job_view(
     result = result_of(run.output) if run.output is not None else None
     if result is not None:
         view = msgspec.structs.replace(view, success=result.success, message=result.message)
-    if attempt is None or attempt == max(run.attempt, 1):
+    if attempt is None or attempt == current:
         return view
     return _earlier(view, run, attempt)
 

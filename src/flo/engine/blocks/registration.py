@@ -120,7 +120,7 @@ def _to_compare(
 
 def _check_compatible(block: BlockRecord, other: BlockRecord) -> None:
     newer, older = (block, other) if block.version >= other.version else (other, block)
-    more = sorted(_required(newer.parameter_schema) - _required(older.parameter_schema))
+    more = sorted(required_in(newer.parameter_schema) - required_in(older.parameter_schema))
     if more:
         raise Invalid(
             f"block {newer.id} asks for {', '.join(more)}, which {older.id} does not: give it "
@@ -138,7 +138,8 @@ def _check_compatible(block: BlockRecord, other: BlockRecord) -> None:
         )
 
 
-def _required(schema: str | None) -> set[str]:
+def required_in(schema: str | None) -> set[str]:
+    """The parameters that a schema asks for."""
     found = msgspec.json.decode(schema or "{}").get("required", ())
     return {one for one in found if isinstance(one, str)}
 

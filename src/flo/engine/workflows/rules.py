@@ -24,7 +24,7 @@ from flo.engine.workflows.advance.moves import Moves
 from flo.engine.workflows.advance.stepper import carry_out
 from flo.engine.workflows.advance.unknown import MAY_HAVE_HAPPENED, left_unknown, unknown_at_end
 from flo.engine.workflows.blocks.jobs import job_ended, job_requeued
-from flo.engine.workflows.blocks.parameters import check_start
+from flo.engine.workflows.blocks.parameters import check_create, check_start
 from flo.engine.workflows.definitions import reading_of, text_digest
 from flo.engine.workflows.events import (
     HistoryFiled,
@@ -124,6 +124,7 @@ def decide_create(state: State, command: CreateWorkflow, context: Context) -> De
             "give the new one a version of its own",
             code="version_exists",
         )
+    check_create(space, definition, context)
     created = WorkflowCreated(
         namespace=command.namespace,
         name=definition.name,

@@ -8,9 +8,10 @@ import msgspec
 from flo.engine.actions.schemas import check_schema
 from flo.engine.blocks.entities import KINDS
 from flo.engine.blocks.records import BlockRecord
-from flo.engine.blocks.registration import named_block
+from flo.engine.blocks.registration import named_block, required_in
 from flo.engine.context import Context
 from flo.engine.state import Space
+from flo.model.blocks.names import parse_reference
 from flo.model.errors import Invalid
 from flo.workflow.definition import Definition
 from flo.workflow.graph import areas_of
@@ -32,6 +33,28 @@ def block_steps(definition: Definition) -> Iterator[tuple[str, RunStep]]:
 
 def reference_of(step: RunStep) -> str:
     return f"{step.run.name}:{step.run.version}"
+
+
+def check_create(space: Space, definition: Definition, context: Context) -> None:
+    """Refuse what can never run: a block that is there asks for parameters that a step lacks.
+
+    A block that is not there yet may be registered before the workflow is started.
+    """
+    for name, step in block_steps(definition):
+        reference = parse_reference(reference_of(step))
+        block = space.blocks.resolve(reference) if reference is not None else None
+        mapping = _object_of(step.input_mapping or "$.input")
+        if block is None or mapping is None:
+            continue
+        missing = sorted(required_in(block.parameter_schema) - mapping.keys())
+        if missing:
+            raise Invalid(
+                f"step {name!r} gives block {block.id} no {', '.join(missing)}",
+                code=INVALID_PARAMETERS,
+                details={"step": name, "block": block.id, "missing": missing},
+            )
+        if not compile_mapping(step.input_mapping or "").paths:
+            check_parameters(block, msgspec.json.encode(mapping), f"step {name!r}", context)
 
 
 def check_start(space: Space, definition: Definition, payload: bytes, context: Context) -> None:
