@@ -35,6 +35,7 @@ proofs: setup    ## The proofs at full size: kills, races, 500 seeds; takes hour
 	@set -e; for proof in $(PROOFS); do echo "== $$proof"; $(BIN)/python tests/acceptance/$$proof; done
 	@$(BIN)/python -m simulator --seed 1 --seeds 500 --operations 20000
 	@$(BIN)/python -m simulator.pipelines.simulation --seed 1 --seeds 500
+	@$(BIN)/python -m simulator.blocks.simulation --seed 1 --seeds 500
 	@$(BIN)/python -m simulator.replays --each 1000
 	@$(UV) run --isolated --frozen --quiet $(EXTRAS) --group proofs python tests/acceptance/api_conformance.py
 
@@ -43,7 +44,7 @@ PROOFS := test_kill.py test_worker_loss.py test_server_loss.py test_network_cuts
 	"test_workflow_kills.py --all" test_payment_failover.py test_one_effect.py \
 	wasm_kills.py "wasm_kills.py --workflow" hostile_wasm.py past_states.py test_damage.py test_verify.py test_large_inputs.py \
 	test_overload.py test_structured_fuzz.py silent_proxy.py test_soak.py test_pipelines.py test_pipeline_commits.py test_neops_worker.py \
-	test_backups.py installs.py
+	test_backups.py test_lock_kills.py installs.py
 
 check: setup     ## Format, lint, types, import contracts
 	@$(BIN)/ruff format --check .

@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -89,11 +89,9 @@ class SimulatedBlockClient(SimulatedActor):
     async def _start(self) -> None:
         rng = self._rng
         await asyncio.sleep(rng.random() * 4.0)  # what is started takes a while
-        keys = rng.sample(KEYS, rng.randint(1, 3))
-        modes = [rng.choice(("exclusive", "exclusive", "shared")) for _ in keys]
-        wanted = {"locks": [list(one) for one in zip(keys, modes, strict=True)]}
+        wanted: dict[str, Any] = {"locks": self._some_locks(), "outer": self._some_locks()}
         if rng.random() < 0.3:
-            wanted["entity"] = {"type": "device", "id": rng.randint(1, 5)}  # type: ignore[assignment]
+            wanted["entity"] = {"type": "device", "id": rng.randint(1, 5)}
         command = StartWorkflow(
             name=rng.choice(NAMES), input=msgspec.json.encode(wanted), namespace=self._namespace
         )
@@ -102,6 +100,10 @@ class SimulatedBlockClient(SimulatedActor):
             known = (self._namespace, reply.run_id) in self._world.reference.blocks.ledgers
             self._world.checks.hold(Invariant.DURABLE_FIRST, known, command, reply)
             self._started.append(reply.run_id)
+
+    def _some_locks(self) -> list[list[str]]:
+        keys = self._rng.sample(KEYS, self._rng.randint(1, 2))
+        return [[key, self._rng.choice(("exclusive", "exclusive", "shared"))] for key in keys]
 
     async def _look(self) -> None:
         run_id = self._some_run()

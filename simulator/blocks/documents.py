@@ -60,14 +60,16 @@ name: nested
 version: "1"
 start:
   run: "@blocks/lab/set:1"
+  inputMapping: {locks: $.input.outer}
   transitions: {success: inner, failure: flo.Failed}
 steps:
   inner:
     run: "@workflow/line"
+    inputMapping: {locks: $.input.locks}
     transitions: {success: flo.Completed, failure: flo.Failed}
 """
 DOCUMENTS = (LINE, WIDE, NESTED)
-NAMES = ("line", "wide", "nested")
+NAMES = ("line", "wide", "nested", "nested")
 
 
 def job_actions() -> list[ActionName]:

@@ -22,6 +22,8 @@ from simulator.world import NAMESPACES, rng_from
 CLIENTS = 1
 WORKERS = 4
 OPERATIONS_DEFAULT = 3_000
+SETTLED_MAX = 12
+"""So often is looked for what is left undone: a rollback that goes on then may fail, too."""
 
 
 class BlockSimulation(Simulation):
@@ -72,7 +74,7 @@ class BlockSimulation(Simulation):
         tasks = [asyncio.create_task(worker.run()) for worker in workers]
         self._tasks += tasks
         blocks = world.reference.blocks
-        for _ in range(100):
+        for _ in range(SETTLED_MAX):
             for settler in settlers:
                 await settler.resolve_all()
             await self._until(lambda: not blocks.live, 600.0, rest_s=10.0)

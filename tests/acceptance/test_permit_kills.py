@@ -78,8 +78,10 @@ ENDS = (RunCompleted, RunRequeued, RunFailed, RunTimedOut, RunCancelled)
 class Crew:
     """The processes of workers, each with a name that the next one takes over."""
 
+    PROGRAM = "permit_worker.py"
+
     def __init__(self, address: str, notes: Path) -> None:
-        command = [sys.executable, str(HERE / "permit_worker.py"), address, str(notes)]
+        command = [sys.executable, str(HERE / self.PROGRAM), address, str(notes)]
         self._maker = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,

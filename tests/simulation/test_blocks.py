@@ -24,7 +24,7 @@ from simulator.checks.invariants import Invariant
 
 from .control import control, every_control
 
-OPERATIONS = 500
+OPERATIONS = 400
 SEEDS = (1, 2, 3)
 SEEDS_MAX = 20
 

@@ -447,3 +447,62 @@ def test_a_workflow_is_refused_that_lacks_a_parameter_of_a_block_or_gives_a_wron
         with pytest.raises(Invalid) as refusal:
             engine.execute(CreateWorkflow(text=text))
         assert refusal.value.code == "invalid_parameters"
+
+
+MIXED = """
+kind: Workflow
+name: mixed
+version: "1"
+start:
+  parallel:
+    branches:
+      left: {run: "@blocks/lab/push:1"}
+      right: {run: "@blocks/lab/set:1", inputMapping: {vlan: 2}}
+  transitions: {success: last, failure: flo.Failed}
+steps:
+  last:
+    run: "@blocks/lab/set:1"
+    inputMapping: {vlan: 3}
+    transitions: {success: flo.Completed, failure: flo.Failed}
+"""
+
+
+def test_what_can_be_undone_of_a_wave_is_undone_before_the_way_back_ends():
+    engine = deployed(MIXED)
+    anna = BlockWorkerStub(engine)
+    start(engine, "mixed")
+    for _ in range(3):
+        anna.acquire("a")
+    anna.execute()
+    anna.execute()
+    anna.execute(success=False)
+    anna.roll_back()
+    assert status(engine) != "failed"
+    anna.roll_back()
+
+    assert status(engine) == "failed"
+    assert states(engine) == {
+        "left": "rollback_blocked", "right": "rolled_back", "last": "rolled_back",
+    }  # fmt: skip
+    assert str(ledger(engine).state) == "failed_unsafe"
+
+
+def test_what_is_being_rolled_back_is_not_begun_twice(engine, anna):
+    start(engine, vlan=7)
+    anna.acquire()
+    anna.acquire()
+    anna.execute({"next": 8})
+    anna.execute(success=False)
+    anna.roll_back(success=False)
+    engine.execute(ResolveEntries(run_id="wfrun-1", note="by hand", entries=[2], go_on=True))
+
+    for again in (
+        RollbackAgain(run_id="wfrun-1"),
+        ResolveEntries(run_id="wfrun-1", note="too", go_on=True),
+    ):
+        with pytest.raises(Conflict) as refusal:
+            engine.execute(again)
+        assert refusal.value.code == "rollback_in_progress"
+    anna.roll_back()
+    assert anna.take() is None
+    assert str(ledger(engine).state) == "failed_safe"

@@ -80,7 +80,7 @@ def decide_rollback(state: State, command: RollbackAgain, context: Context) -> D
     begun = next_wave(command.namespace, space, ledger, context, frozenset(chosen))
     if not any(not isinstance(event, EntrySettled) for event in begun):
         first = next((event for event in begun if isinstance(event, EntrySettled)), None)
-        why = first.error if first is not None else "nothing is left"
+        why = first.error if first is not None else "something of it is being rolled back"
         raise Conflict(f"nothing of {command.run_id!r} can be rolled back: {why}", code="stuck")
     return Decision(LedgerChanged(run_id=ledger.run_id, state=ledger.state), tuple(begun))
 
@@ -168,7 +168,10 @@ def _chosen(ledger: Ledger, numbers: list[int] | None) -> list[int]:
     """The entries that are meant: those that are left, and not being rolled back now."""
     left = {one.number: one for one in left_to_undo(ledger)}
     if numbers is None:
-        return [number for number, entry in left.items() if _is_idle(entry)]
+        idle = [number for number, entry in left.items() if _is_idle(entry)]
+        if not idle:
+            raise Conflict("all that is left is being rolled back", code="rollback_in_progress")
+        return idle
     for number in numbers:
         entry = left.get(number)
         if entry is None:

@@ -52,20 +52,24 @@ def next_wave(
     context: Context,
     chosen: Collection[int] | None = None,
 ) -> list[Event]:
-    """What begins to undo the highest wave that is left; nothing where the way back ends."""
+    """What begins to undo the highest wave that is left; nothing where the way back ends.
+
+    What can be undone comes first: once it has begun, what cannot does not end the way back.
+    """
     entries = [one for one in left_to_undo(ledger) if chosen is None or one.number in chosen]
-    if not entries:
+    if not entries or is_rolling_back(ledger):
         return []
     top = max(entry.wave for entry in entries)
     begun: Counter[str] = Counter()
     events: list[Event] = []
+    stuck: list[Event] = []
     for entry in entries:
         if entry.wave != top:
             continue
         problem = why_not(space, entry)
         if problem is not None:
             state, error = problem
-            events.append(
+            stuck.append(
                 EntrySettled(
                     namespace=namespace,
                     run_id=ledger.run_id,
@@ -87,7 +91,7 @@ def next_wave(
                 at_ms=context.now_ms,
             )
         )
-    return events
+    return events + stuck
 
 
 def why_not(space: Space, entry: LedgerEntry) -> tuple[EntryState, str] | None:

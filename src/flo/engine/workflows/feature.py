@@ -12,7 +12,7 @@ from flo.engine.workflows import (
     queries,
     rules,
 )
-from flo.engine.workflows.blocks import acquire, jobs
+from flo.engine.workflows.blocks import acquire
 from flo.engine.workflows.calls import late, pages
 from flo.engine.workflows.events import (
     HistoryFiled,
@@ -25,7 +25,7 @@ from flo.engine.workflows.snapshot import SNAPSHOT
 FEATURE = Feature(
     rules=rules_in(rules),
     folds=folds_in(folds, late),
-    reactions=reactions_in(rules, children, late, acquire, jobs),
+    reactions=reactions_in(rules, children, late, acquire),
     queries=queries_in(queries, explain, pages),
     lookups=lookups.LOOKUPS,
     long_polls=long_polls.LONG_POLLS,

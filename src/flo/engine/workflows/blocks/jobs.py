@@ -19,6 +19,7 @@ from flo.engine.blocks.jobs import (
 )
 from flo.engine.blocks.records import BlockRecord, JobPlace, Ledger, LedgerEntry
 from flo.engine.blocks.registration import named_block
+from flo.engine.blocks.walk import is_rolling_back
 from flo.engine.context import Context
 from flo.engine.runs.ends import RunEnd
 from flo.engine.runs.events import RunCancelled, RunCompleted, RunRequeued, RunTimedOut
@@ -67,7 +68,7 @@ def job_ended(
         case JobType.EXECUTE:
             return _executed(state, event, place, JobEnding(*plainly), context)
         case JobType.ROLLBACK:
-            return (_rolled_back(event, place, JobEnding(*plainly), context),)
+            return _rolled_back(state, event, place, JobEnding(*plainly), context)
 
 
 def job_requeued(state: State, event: RunRequeued, context: Context) -> Iterable[Event]:
@@ -215,8 +216,19 @@ def _reported(
 
 
 def _rolled_back(
-    event: RunEnd, place: JobPlace, ended: JobEnding, context: Context
-) -> EntrySettled:
+    state: State, event: RunEnd, place: JobPlace, ended: JobEnding, context: Context
+) -> Iterator[Event]:
+    """An entry is undone, or not; a run that waited for this goes on with its way back."""
+    yield _settled(event, place, ended, context)
+    space = state.spaces[event.namespace]
+    ledger = space.blocks.ledgers.get(place.run_id)
+    if ledger is None or ledger.state is not LedgerState.ROLLING_BACK or is_rolling_back(ledger):
+        return
+    advance = Advance(state, event.namespace, space.executions[place.run_id], context)
+    yield from carry_out(advance, (Compensate(),))
+
+
+def _settled(event: RunEnd, place: JobPlace, ended: JobEnding, context: Context) -> EntrySettled:
     error = ended.error.message if ended.error is not None else None
     if isinstance(event, RunCompleted):
         result = result_of(event.output)
@@ -232,18 +244,6 @@ def _rolled_back(
         at_ms=context.now_ms,
         error=error[:TEXT_LENGTH_MAX] if error is not None else None,
     )
-
-
-def react_settled(state: State, event: EntrySettled, context: Context) -> Iterable[Event]:
-    """A run that is rolling back: the next wave, or its end."""
-    space = state.spaces[event.namespace]
-    ledger = space.blocks.ledgers.get(event.run_id)
-    if ledger is None or ledger.state is not LedgerState.ROLLING_BACK:
-        return ()
-    if any(entry.state is EntryState.ROLLING_BACK for entry in ledger.entries):
-        return ()
-    advance = Advance(state, event.namespace, space.executions[event.run_id], context)
-    return carry_out(advance, (Compensate(),))
 
 
 def _block_of(space: Space, block_id: str) -> BlockRecord | None:
