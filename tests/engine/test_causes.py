@@ -17,7 +17,7 @@ from flo.model.workers import (
     Heartbeat,
     RegisterWorker,
 )
-from flo.model.workflows import CreateWorkflow, DisableWorkflow, ExplainWorkflow
+from flo.model.workflows import CreateWorkflow, DisableWorkflow, ExplainWorkflow, SignalWorkflow
 from flo.testing.clock import NOON_MS
 from flows import WorkflowHarness, document, one_step
 from given import ANNA, DEFAULT, Later
@@ -177,6 +177,17 @@ SCENES = {
         flow(one_step(f"{{waitForSignal: {{type: go, timeoutMs: 900}}, {DONE}}}")),
         "StepStarted",
     ),
+    C.SIGNAL_UNTAKEN: (
+        flow(
+            one_step(f"{{waitForSignal: {{type: go}}, {DONE}}}"),
+            SignalWorkflow(run_id="wfrun-1", type="other", payload=b"{}"),
+        ),
+        None,
+    ),
+    C.ACTION_NOT_REGISTERED: (
+        flow(one_step(f'{{run: "@actions/check", {DONE}}}', more="actionWaitMs: 1h\n")),
+        "StepHeld",
+    ),
     C.WAITING_FOR_CHILD: (
         flow(
             one_step(f'{{run: "@workflow/kid", {DONE}}}'),
@@ -252,6 +263,9 @@ VOLATILE = {
 }
 """The causes that a restart changes."""
 
+WITHOUT_POSITION = {C.SIGNAL_UNTAKEN}
+"""Of a signal that waits the time is kept, and not its place in the log."""
+
 CHANGES_BY_ITSELF = {
     C.WORKER_DISCONNECTED,
     C.WORKERS_BUSY,
@@ -266,6 +280,7 @@ CHANGES_BY_ITSELF = {
     C.STEP_RATE,
     C.STEP_RETRY,
     C.POLLING,
+    C.ACTION_NOT_REGISTERED,
     C.EXECUTOR_REST,
     C.BREAKER_OPEN,
     C.EXECUTOR_RATE_LIMIT,
@@ -294,6 +309,9 @@ def test_every_cause_says_since_when(code):
     cause = asked(scene, code)
 
     assert NOON_MS < cause.since_at_ms < scene.now_ms
+    if code in WITHOUT_POSITION:
+        assert cause.since_position is None
+        return
     assert 0 < cause.since_position <= len(scene.log)
     if event is not None:
         assert type(scene.log[cause.since_position]).__name__ == event
