@@ -48,6 +48,7 @@ class BlockingFlo:
         self._thread = LoopThread()
         self.address = self._flo.address
         self.namespace = self._flo.namespace
+        self.codec = self._flo.codec
         self.actions = BlockingActions(self._thread, self._flo.actions)
         self.workers = BlockingWorkers(self._thread, self._flo.workers)
         self.workflows = BlockingWorkflows(self._thread, self._flo.workflows)
