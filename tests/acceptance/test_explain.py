@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import httpx
+import msgspec
 import pytest
 import pytest_asyncio
 
-from flo import ActionLimits, CauseCode, Flo
+from flo import ActionLimits, BlockDeclaration, CauseCode, Flo, JobResult, JobType, LockWanted
+from flo.model.blocks.names import job_action
 from flo.model.errors import FloError
 from flo.testing.process import ServerProcess
 from wasm.guests import FOREVER, guest
@@ -291,6 +293,19 @@ async def a_rollback(flo: Flo) -> tuple[str, Codes]:
     return run_id, ["rolling_back", "no_worker"]
 
 
+async def a_lock(flo: Flo) -> tuple[str, Codes]:
+    await flo.blocks.register([BlockDeclaration(package="lab", name="locked")])
+    step = f'{{run: "@blocks/lab/locked:1", {DONE}}}'
+    await started(flo, "of-lock", step)
+    run_id = (await flo.workflows.start("of-lock", {})).run_id
+    action = job_action("lab/locked:1.0.0", JobType.ACQUIRE)
+    output = msgspec.json.encode(JobResult(locks=[LockWanted(key="door")]))
+    for _ in range(2):
+        (task,) = (await flo.workers.claim("locker", [action])).tasks
+        await flo.workers.complete(task.task_id, "locker", output, attempt=task.attempt)
+    return run_id, ["waiting_for_lock"]
+
+
 async def between_two_steps(flo: Flo) -> tuple[str, Codes]:
     await flo.actions.register("first")
     run_id = await started(flo, "of-two", f'{{run: "@actions/first", {DONE}}}')
@@ -346,6 +361,7 @@ WORKFLOWS: list[Scene] = [
     a_poll,
     a_breaker,
     a_rollback,
+    a_lock,
     between_two_steps,
     an_executor_again,
     an_executor_over_its_rate,

@@ -5,6 +5,7 @@ from copy import deepcopy
 import pytest
 
 from engine.scenarios import ACTIONS, ScenarioGenerator
+from flo.engine.access.feature import FEATURE as ACCESS
 from flo.engine.actions.events import ModuleStored
 from flo.engine.blocks.feature import FEATURE as BLOCKS
 from flo.engine.callers import CallerNoted
@@ -108,6 +109,7 @@ def test_the_stories_are_worth_telling():
         *of_workflows,
         *PIPELINES.folds,
         *BLOCKS.folds,
+        *ACCESS.folds,
         BreakerTurned,
         ModuleStored,
         CallerNoted,

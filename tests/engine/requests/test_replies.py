@@ -9,6 +9,7 @@ from flo.model.kv import Committed, PutKey, Transact, Versioned
 from flo.model.runs import Cancel, Invoke, Invoked
 from flo.model.streams import Append, Appended, NewRecord
 from flo.model.workflows import (
+    SignalSent,
     SignalWorkflow,
     StartWorkflow,
     WorkflowBegun,
@@ -22,7 +23,7 @@ from flo.model.workflows import (
         (Invoke(action="a"), Invoked(run_id="a-1", inline=True)),
         (PutKey(key="k", value=b"v"), Versioned(version=None)),
         (Append(stream="s", records=[]), Appended(stream_id="1-1", last_id="1-2", count=2)),
-        (SignalWorkflow(run_id="wfrun-1", type="t"), Nothing()),
+        (SignalWorkflow(run_id="wfrun-1", type="t"), SignalSent()),
         (
             StartWorkflow(name="w"),
             WorkflowBegun(run_id="wfrun-1", status=WorkflowStatus.FAILED, hint="h"),
@@ -31,6 +32,12 @@ from flo.model.workflows import (
 )
 def test_a_reply_comes_out_as_it_was(message: Message, reply: Message) -> None:
     assert unpacked(packed(reply), message) == reply
+
+
+def test_a_reply_that_was_kept_when_it_had_fewer_fields_has_their_defaults() -> None:
+    again = unpacked(packed(Nothing()), SignalWorkflow(run_id="wfrun-1", type="t"))
+
+    assert again == SignalSent()
 
 
 def test_a_refusal_comes_out_as_it_was() -> None:

@@ -54,7 +54,8 @@ def unpacked(reply: bytes, message: Message) -> Answer:
     if isinstance(kept, dict):
         return error_of(**kept)
     kind = DECLARED[type(message)].reply
-    return msgspec.convert(dict(zip(kind.__struct_encode_fields__, kept, strict=True)), kind)
+    fields = zip(kind.__struct_encode_fields__, kept, strict=False)  # later ones have defaults
+    return msgspec.convert(dict(fields), kind)
 
 
 def digest_of(message: Message) -> bytes:
