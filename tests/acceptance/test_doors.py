@@ -17,6 +17,7 @@ import pytest
 
 from flo.client.blocking import BlockingFlo
 from flo.model.errors import FloError
+from flo.server.auth.access import OPEN
 from flo.server.http.app import build_app
 from flo.server.http.gateway import EngineGateway
 from flo.server.http.routes.system import ServerInfo
@@ -57,7 +58,7 @@ def status_of(connection: HTTPConnection, method: str, path: str, **headers: str
 def every_route() -> list[tuple[str, str]]:
     """A method and a path for each that the router knows."""
     info = ServerInfo("1", 0, "", "", "", None, lambda: 0, lambda: None, dict)
-    app = build_app(EngineGateway(None), info, Metrics())
+    app = build_app(EngineGateway(None), info, Metrics(), OPEN.sessions)
     return sorted(
         (method, re.sub(r"\{[^}]*\}", "x", route.path))
         for route in app.routes

@@ -92,6 +92,8 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """A file with the authorities whose certificates clients may show instead of a token."""
     insecure: bool = False
     """Whether others may reach the server without TLS."""
+    metrics_open: bool = False
+    """Whether the port of the metrics alone asks nobody for a token."""
     access: AccessSettings = NO_ACCESS_SETTINGS
     """Roles, an issuer of tokens, certificates of clients: tables of the file."""
     data_dir: Path = Path("flo-data")

@@ -17,7 +17,7 @@ from flo.engine.losses.rules import AcceptLoss
 from flo.engine.workers.presence import expected_workers
 from flo.model.errors import FloError
 from flo.model.version import VERSION
-from flo.server.auth.access import Access
+from flo.server.auth.access import OPEN, Access
 from flo.server.auth.roles import roles_with
 from flo.server.auth.start import asks_who, first_token, is_loopback
 from flo.server.budget import MemoryBudget
@@ -287,7 +287,7 @@ class Server:
                 config.host,
                 config.metrics_port,
                 hosts=hosts,
-                access=self._access,
+                access=OPEN if config.metrics_open else self._access,
                 tls=self._tls,
             )
             self.metrics_port = (await self._run(door)).port

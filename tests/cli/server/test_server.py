@@ -28,6 +28,7 @@ SAMPLES = {
     "tls_key": "key.pem",
     "tls_client_ca": "clients.pem",
     "insecure": True,
+    "metrics_open": True,
     "data_dir": Path("/var/lib/flo"),
     "durability": Durability.EPHEMERAL,
     "on_disk_failure": DiskFailure.EXIT,

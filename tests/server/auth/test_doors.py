@@ -197,3 +197,18 @@ async def test_who_guesses_is_answered_later_and_later(monkeypatch):
 
     assert delays[:FREE_MAX] == [0] * FREE_MAX
     assert all(delays[FREE_MAX:])
+
+
+async def test_the_port_of_the_metrics_asks_too_unless_it_is_open():
+    for is_open, status in ((False, 401), (True, 200)):
+        config = ServerConfig(
+            port=-1,
+            http_port=-1,
+            metrics_port=0,
+            durability=Durability.EPHEMERAL,
+            auth=AuthMode.ON,
+            metrics_open=is_open,
+        )
+        async with Server(config) as server, httpx.AsyncClient() as http:
+            answer = await http.get(f"http://127.0.0.1:{server.metrics_port}/metrics")
+            assert answer.status_code == status

@@ -36,6 +36,7 @@ MEANINGS = {
     "tls_key": "A file with the key of the certificate.",
     "tls_client_ca": "A file with the authorities whose certificates let clients in.",
     "insecure": "Let others reach the server without TLS.",
+    "metrics_open": "Ask nobody for a token on the port of the metrics alone.",
     "data_dir": "The folder in which everything is kept.",
     "durability": "When a write is acknowledged: on the disk, on its way there, or in memory.",
     "on_disk_failure": "When the disk is full: answer queries until there is space, or end.",
