@@ -10,6 +10,7 @@ from pathlib import Path
 import uvloop
 
 from bench import (
+    blocks,
     growth,
     keys,
     labels,
@@ -30,6 +31,7 @@ PARTS = {
     "keys": keys.run,
     "workflows": workflows.run,
     "pipelines": pipelines.run,
+    "blocks": blocks.run,
     "wasm": wasm.run,
     "growth": growth.run,
 }

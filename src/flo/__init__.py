@@ -89,6 +89,15 @@ _HOMES = {
     "flo.server.embedded": "EmbeddedServer",
     "flo.worker.actions.context": "ActionContext",
     "flo.worker.actions.worker": "ActionWorker",
+    "flo.worker.blocks.block": "Block block",
+    "flo.worker.blocks.context": "BlockContext",
+    "flo.worker.blocks.entities": "Entities Entity",
+    "flo.worker.blocks.helpers": "run_in_thread run_parallel",
+    "flo.worker.blocks.values": (
+        "AcquireResult BlockFailed BlockResult Params Partial Result RollbackResult"
+    ),
+    "flo.worker.blocks.worker": "BlockWorker ShutdownTimedOut",
+    "flo.worker.lifecycle": "WorkerExpiredError",
     "flo.worker.outcome": "ActionError ActionResult NonRetryableError",
     "flo.worker.pipelines.artifacts": "ArtifactsWriter",
     "flo.worker.pipelines.batches": "Batch BatchResult FinalizeResult",

@@ -46,7 +46,7 @@ def test_what_is_not_said_is_as_documented(struct, defaults):
 def test_the_documented_statuses_are_the_statuses():
     assert {*RunStatus} == {"pending", "running", "completed", "failed", "cancelled", "timed_out"}
     assert {*WorkerStatus} == {"active", "idle", "draining", "unhealthy"}
-    assert {*WorkerType} == {"action", "stream", "pipeline"}
+    assert {*WorkerType} == {"action", "stream", "pipeline", "block"}
 
 
 def test_the_documented_bounds_are_the_bounds():

@@ -114,6 +114,13 @@ class WorkerType(StrEnum):
     STREAM = "stream"
     PIPELINE = "pipeline"
     """Its processes are the roles of nodes that it runs."""
+    BLOCK = "block"
+    """It does the jobs of function blocks; each block has an action for each type of job."""
+
+    @property
+    def runs_actions(self) -> bool:
+        """Whether what it has in hand are runs of actions."""
+        return self in (WorkerType.ACTION, WorkerType.BLOCK)
 
 
 class WorkerConnection(StrEnum):

@@ -13,6 +13,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from math import inf
 from typing import NamedTuple, Protocol
 
 from flo.client.workers import Workers
@@ -42,6 +43,16 @@ class LifecyclePolicy(NamedTuple):
     cancel_grace_s: float
     stuck_timeout_s: float = STUCK_TIMEOUT_S_DEFAULT
     exit_when_stuck: bool = True
+    rejoins: bool = True
+    """Whether it registers again when the server does not know it any more; else it has expired."""
+    startup_timeout_s: float = inf
+    """How long it tries to register when it starts."""
+
+
+class WorkerExpiredError(NotFound):
+    """The server does not know this worker any more: it was not heard of for too long."""
+
+    code = "worker_expired"
 
 
 class Work(Protocol):
@@ -109,6 +120,7 @@ class Lifecycle:
         self._running: asyncio.Task[None] | None = None
         self._announcing: asyncio.Future[None] | None = None
         self._stopped_at_once = False
+        self._expired: WorkerExpiredError | None = None
         self._has_news = asyncio.Event()
         """Whether the next heartbeat is to be sent at once."""
         self._stuck = StuckWatch(
@@ -119,7 +131,8 @@ class Lifecycle:
     async def run(self) -> None:
         """Register, work, deregister; returns when the worker has drained.
 
-        Raises WorkerStuck if the worker ends because no handler of it does.
+        Raises WorkerStuck if the worker ends because no handler of it does, and WorkerExpiredError
+        if the server has forgotten it and it may not rejoin.
         """
         self._running = asyncio.current_task()
         try:
@@ -134,6 +147,8 @@ class Lifecycle:
             self._stuck.stop()
         if self._policy.exit_when_stuck and self._stuck.problem is not None:
             raise self._stuck.problem
+        if self._expired is not None:
+            raise self._expired
 
     def drain(self) -> None:
         """Take no more work, finish what runs, leave."""
@@ -156,10 +171,13 @@ class Lifecycle:
         return await _ended_well(registering)
 
     async def _announce_until_accepted(self) -> None:
+        give_up_at_s = asyncio.get_running_loop().time() + self._policy.startup_timeout_s
         while True:
             try:
                 await self._work.announce()
             except Unavailable as error:
+                if asyncio.get_running_loop().time() >= give_up_at_s:
+                    raise
                 log_trouble(error, "worker %s cannot register yet: %s", self._worker_id, error)
                 await asyncio.sleep(RETRY_S)
             else:
@@ -179,7 +197,8 @@ class Lifecycle:
             on_connected.pop(self._resume, None)
             self._work.abandon()
             await self._try(self._work.leave())
-            await self._try(self._workers.deregister(self._worker_id))
+            if self._expired is None:
+                await self._try(self._workers.deregister(self._worker_id))
             _logger.info("worker %s has left", self._worker_id)
 
     async def _take(self) -> None:
@@ -268,10 +287,22 @@ class Lifecycle:
 
     async def _announce_again(self) -> None:
         """The server does not know this worker any more."""
-        if not self._draining.is_set():
+        if not self._policy.rejoins:
+            self._expire()
+        elif not self._draining.is_set():
             await self._try(self._work.announce())
             if self._work.abandoned():
                 self._has_news.set()
+
+    def _expire(self) -> None:
+        """Finish what runs, and leave; whoever supervises the worker starts it again."""
+        if self._expired is None:
+            self._expired = WorkerExpiredError(
+                f"worker {self._worker_id} has expired: the server was without a sign of life from "
+                "it for too long, and has given its work to others"
+            )
+            _logger.error("%s", self._expired.message)
+        self.drain()
 
     async def _until_draining(self, task: asyncio.Task[None]) -> None:
         draining = asyncio.create_task(self._draining.wait())

@@ -13,15 +13,19 @@ import wasmtime
 import flo.cli.worker.reload
 import flo.server.server
 import flo.worker.actions.worker
+import flo.worker.blocks.worker
+from cli.blocks.by_hand import ByHand
 from cli.servers import worker_in_thread
 from flo.cli.app.command import CommandGroup, FloCommand, LazyCommand
 from flo.cli.app.main import flo as root
 from flo.cli.bulk.jobs import BulkJob, keep
 from flo.log.backup.folder import BackupFolder
 from flo.log.sqlite.file import default_connect, open_to_write
+from flo.model.blocks.blocks import RegisterBlocks
 from flo.model.errors import NotFound
 from flo.server.proof.checkpoint import make_checkpoint, make_key
 from flo.shard.backup.take import take_backup
+from flo.worker.blocks.discovery import discover
 
 LONG_AGO_MS = 1_000
 
@@ -80,6 +84,7 @@ OWN_FORMS = ("flo server start", "flo server init", "flo workflow graph", "flo p
 EXAMPLES = [(path, example) for path, command in COMMANDS.items() for example in command.examples]
 
 
+BLOCKS = Path(__file__).parents[3] / "examples" / "blocks"
 GUEST = Path(__file__).parents[3] / "examples" / "wasm" / "counter.wat"
 
 
@@ -95,6 +100,7 @@ def prepared(shell, client, tmp_path, monkeypatch):
     monkeypatch.delitem(sys.modules, "emails", raising=False)
     monkeypatch.setattr(flo.server.server, "run", lambda config, **_: 0)
     monkeypatch.setattr(flo.worker.actions.worker.ActionWorker, "run", lambda worker: None)
+    monkeypatch.setattr(flo.worker.blocks.worker.BlockWorker, "run", lambda worker: None)
     monkeypatch.setattr("flo.cli.pipeline.bridge.run_bridge", _no_bridge)
     monkeypatch.setattr(flo.cli.worker.reload.Reloader, "run", lambda reloader: 0)
     prepare_access(client, tmp_path, monkeypatch)
@@ -105,6 +111,7 @@ def prepared(shell, client, tmp_path, monkeypatch):
     monkeypatch.setenv("TXN", str(client.kv.begin().transaction))
     prepare_workflows(client, tmp_path)
     prepare_pipelines(client, tmp_path)
+    prepare_blocks(client, tmp_path)
     prepare_logs(tmp_path)
     (tmp_path / "rules_engine.wasm").write_bytes(wasmtime.wat2wasm(GUEST.read_text()))
 
@@ -183,6 +190,20 @@ def prepare_pipelines(client, folder):
     for graph in (noop, waiting, waiting):
         client.pipelines.submit(graph)
     client.pipelines.cancel("pipe-3")
+
+
+def prepare_blocks(client, folder):
+    """A run that has left a change undone, and keeps its lock."""
+    (folder / "blocks").symlink_to(BLOCKS)
+    specs = [declared.spec for declared in discover([folder / "blocks"])]
+    client.call(RegisterBlocks(blocks=specs))
+    client.workflows.create(BLOCKS.parent / "set-vlan.yaml")
+    client.workflows.start("set-vlan", {"device": 7, "vlan": 20})
+    by_hand = ByHand(client)
+    by_hand.acquire()
+    by_hand.report(by_hand.take("execute"), data={"previous": 1})
+    by_hand.report(by_hand.take("execute"), success=False)
+    by_hand.report(by_hand.take("rollback"), success=False)
 
 
 def prepare_logs(folder):

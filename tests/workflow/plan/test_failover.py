@@ -9,7 +9,7 @@ from flo.workflow.plan.plan import Breaker, ErrorClasses, Fallback, Health, Rate
 from flo.workflow.plan.progress import (
     EndPlan,
     ExecutorCall,
-    Result,
+    ExecutorResult,
     WaitUntil,
     begin,
     ended,
@@ -32,8 +32,8 @@ PAYMENT = plan_of(
     fallback=Fallback(value='{"status": "declined"}'),
     errors=ErrorClasses(retryable=("timeout", "rate_limited"), fatal=("invalid_card",)),
 )
-PAID = Result("success", output=b"paid")
-LOST = Result("timeout", is_answer=False)
+PAID = ExecutorResult("success", output=b"paid")
+LOST = ExecutorResult("timeout", is_answer=False)
 
 EVERY_MS = 100
 CALL_MS = 500

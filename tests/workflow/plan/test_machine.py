@@ -28,18 +28,24 @@ from flo.workflow.plan.plan import (
     RateLimit,
     Selection,
 )
-from flo.workflow.plan.progress import EndPlan, ExecutorCall, PlanProgress, Result, WaitUntil
+from flo.workflow.plan.progress import (
+    EndPlan,
+    ExecutorCall,
+    ExecutorResult,
+    PlanProgress,
+    WaitUntil,
+)
 from flo.workflow.plan.rate import Rate
 from flo.workflow.retry import Backoff, Retry
 from workflow.plans import executor
 
 RESULTS = [
-    Result("success", b"{}"),
-    Result("pending", b"{}"),
-    Result("failure"),
-    Result("failure", error=StepError(message="no", code="invalid_card")),
-    Result("failure", error=StepError(message="no", code="rate_limited")),
-    Result("timeout", is_answer=False),
+    ExecutorResult("success", b"{}"),
+    ExecutorResult("pending", b"{}"),
+    ExecutorResult("failure"),
+    ExecutorResult("failure", error=StepError(message="no", code="invalid_card")),
+    ExecutorResult("failure", error=StepError(message="no", code="rate_limited")),
+    ExecutorResult("timeout", is_answer=False),
 ]
 retries = st.none() | st.builds(
     Retry,
@@ -137,7 +143,7 @@ class PlansUnderWay(RuleBasedStateMachine):
         while getattr(self, "under_way", []):
             one = self.under_way[0]
             if isinstance(one[0], ExecutorCall):
-                self._end(one, Result("timeout", is_answer=False))
+                self._end(one, ExecutorResult("timeout", is_answer=False))
             else:
                 self.now_ms = max(self.now_ms, one[0].until_ms)
                 self._resume(one)

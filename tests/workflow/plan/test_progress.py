@@ -15,8 +15,8 @@ from flo.workflow.plan.plan import (
 from flo.workflow.plan.progress import (
     EndPlan,
     ExecutorCall,
+    ExecutorResult,
     PlanProgress,
-    Result,
     WaitUntil,
     begin,
     ended,
@@ -38,10 +38,10 @@ def failed(code, **fields):
     return StepError(message="it did not work", code=code, **fields)
 
 
-DOWN = Result("failure", error=failed("temporary_failure"))
-PAID = Result("success", output=b'{"id": 7}')
-DECLINED = Result("failure", error=failed("invalid_card"))
-LOST = Result("timeout", error=failed("timeout"), is_answer=False)
+DOWN = ExecutorResult("failure", error=failed("temporary_failure"))
+PAID = ExecutorResult("success", output=b'{"id": 7}')
+DECLINED = ExecutorResult("failure", error=failed("invalid_card"))
+LOST = ExecutorResult("timeout", error=failed("timeout"), is_answer=False)
 
 THREE_TIMES = Retry(max_attempts=3, backoff=Backoff.CONSTANT, initial_delay_ms=100)
 AT_ONCE = Retry(max_attempts=3, backoff=Backoff.CONSTANT, initial_delay_ms=0)
@@ -99,7 +99,7 @@ def test_the_first_executor_is_called_and_its_answer_is_the_plan_s():
 
 @pytest.mark.parametrize("outcome", ["pending", "partly_paid"])
 def test_an_outcome_that_is_no_error_is_passed_on(outcome):
-    chooser = Planned(plan_of(executor("a"), executor("b"))).ends(Result(outcome, b"{}"))
+    chooser = Planned(plan_of(executor("a"), executor("b"))).ends(ExecutorResult(outcome, b"{}"))
 
     assert chooser.choice == EndPlan(outcome, b"{}", executor="a")
     assert not chooser.choice.is_cacheable
@@ -199,16 +199,16 @@ def test_if_only_fatal_errors_are_named_all_others_are_tried_again():
     ("result", "verdict"),
     [
         (PAID, CallDecision.GOOD),
-        (Result("pending"), CallDecision.GOOD),
+        (ExecutorResult("pending"), CallDecision.GOOD),
         (DECLINED, CallDecision.REFUSED),
         (DECLINED._replace(is_answer=False), CallDecision.FATAL),
-        (Result("failure"), CallDecision.BAD),
-        (Result("failure", error=failed("odd")), CallDecision.BAD),
-        (Result("failure", error=failed("odd"), is_answer=False), CallDecision.FAILED),
+        (ExecutorResult("failure"), CallDecision.BAD),
+        (ExecutorResult("failure", error=failed("odd")), CallDecision.BAD),
+        (ExecutorResult("failure", error=failed("odd"), is_answer=False), CallDecision.FAILED),
         (DOWN, CallDecision.BAD),
         (DOWN._replace(is_answer=False), CallDecision.FAILED),
         (LOST, CallDecision.FAILED),
-        (Result("target_not_found", is_answer=False), CallDecision.FAILED),
+        (ExecutorResult("target_not_found", is_answer=False), CallDecision.FAILED),
     ],
 )
 def test_what_a_result_says_about_its_executor(result, verdict):

@@ -85,6 +85,20 @@ class FloGroup(CommandGroup):
             "Submit pipelines, watch their nodes, read what they make.",
             ("pipe",),
         ),
+        "block": LazyCommand(
+            "flo.cli.blocks.blocks:block", "See which function blocks there are, and try them."
+        ),
+        "job": LazyCommand(
+            "flo.cli.blocks.jobs:job", "See what the workers of function blocks are doing."
+        ),
+        "lock": LazyCommand(
+            "flo.cli.blocks.locks:lock",
+            "See which resources are locked, and release what was kept.",
+        ),
+        "remediation": LazyCommand(
+            "flo.cli.blocks.remediation:remediation",
+            "See what a run with function blocks has left undone, and take care of it.",
+        ),
         "schedule": LazyCommand(
             "flo.cli.schedule:schedule",
             "See when workflows start by themselves; hold them back.",

@@ -8,6 +8,7 @@ from flo.cli.app.command import CommandGroup
 from flo.cli.app.derive import list_command, plain_command
 from flo.cli.app.output import Columns, aligned, time_text, to_json
 from flo.cli.app.parameters import Argument, Either, Flag, Several
+from flo.cli.worker.blocks import blocks
 from flo.cli.worker.run import run
 from flo.cli.worker.tasks import await_tasks, complete, fail, touch
 from flo.model.workers import (
@@ -171,4 +172,5 @@ worker.add(
         examples=["flo worker info worker-1"],
     ),
     run,
+    blocks,
 )

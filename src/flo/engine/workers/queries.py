@@ -53,7 +53,7 @@ def _worker_view(
 ) -> WorkerView:
     presence = context.volatile.heard(namespace, worker.worker_id)
     load = leased_count(space, worker) + presence.abandoned
-    if worker.worker_type is not WorkerType.ACTION:  # it knows best what it has in hand
+    if not worker.worker_type.runs_actions:  # it knows best what it has in hand
         load = max(load, presence.reported_load or 0)
     processes = space.processes[worker.worker_id].values()
     return WorkerView(
@@ -92,6 +92,7 @@ PROCESS_KINDS = {
     WorkerType.ACTION: "action",
     WorkerType.STREAM: "stream_consumer",
     WorkerType.PIPELINE: "role",
+    WorkerType.BLOCK: "job",
 }
 
 

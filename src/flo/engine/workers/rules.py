@@ -213,7 +213,7 @@ def leased_count(space: Space, worker: Worker) -> int:
 
     Records count for it if its consumers are called as it is, or as it said.
     """
-    if worker.worker_type is WorkerType.ACTION:
+    if worker.worker_type.runs_actions:
         return len(space.held.get(worker.worker_id, ()))
     consumer = worker.consumer or worker.worker_id
     return sum(_records_held(space, process, consumer) for process in worker.actions)

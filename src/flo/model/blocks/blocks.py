@@ -146,7 +146,6 @@ class BlockPage(Message):
     permission=Permission.TASKS_WORK,
     repeatable=True,
     http=Route("POST", "/blocks", errors=(409,)),
-    cli="flo block register --blocks blocks.json",
 )
 class RegisterBlocks(Command[BlocksRegistered]):
     """Register blocks, all or none of them; what is there already in this form changes nothing.
@@ -166,7 +165,6 @@ class RegisterBlocks(Command[BlocksRegistered]):
     opcode=211,
     permission=Permission.ACTIONS_READ,
     http=Route("GET", "/blocks"),
-    cli="flo block list",
 )
 class ListBlocks(Query[BlockPage]):
     """The registered blocks, by name and version."""
@@ -180,7 +178,6 @@ class ListBlocks(Query[BlockPage]):
     opcode=212,
     permission=Permission.ACTIONS_READ,
     http=Route("GET", "/blocks/{block}", errors=(404,)),
-    cli="flo block show lab.example/echo:1",
 )
 class GetBlock(Query[BlockView]):
     """A block: its schemas, its flags, who offers it, and its jobs by status."""
@@ -193,7 +190,6 @@ class GetBlock(Query[BlockView]):
     opcode=213,
     permission=Permission.ACTIONS_WRITE,
     http=Route("DELETE", "/blocks/{block}", errors=(404,)),
-    cli="flo block delete lab.example/echo:1.2.3",
 )
 class DeleteBlock(Command[Nothing]):
     """Forget a version of a block; its jobs go on to their end, new ones are refused."""

@@ -123,7 +123,6 @@ class JobPage(Message):
     opcode=214,
     permission=Permission.RUNS_READ,
     http=Route("GET", "/jobs"),
-    cli="flo job list",
 )
 class ListJobs(Query[JobPage]):
     """The jobs that have not ended, the oldest first."""
@@ -140,7 +139,6 @@ class ListJobs(Query[JobPage]):
     opcode=215,
     permission=Permission.RUNS_READ,
     http=Route("GET", "/jobs/{job_id}", errors=(404,)),
-    cli="flo job show block:lab.example:echo:1.2.3:execute-17.1",
 )
 class GetJob(Query[JobView]):
     """A job: where it is, what it was given, what came of it."""

@@ -104,7 +104,6 @@ class LedgerChanged(Message):
     opcode=218,
     permission=Permission.WORKFLOWS_READ,
     http=Route("GET", "/remediation/{run_id}", errors=(404,)),
-    cli="flo remediation show wfrun-7",
 )
 class GetLedger(Query[LedgerView]):
     """What the blocks of a workflow run have done, and what of it was undone."""
@@ -118,7 +117,6 @@ class GetLedger(Query[LedgerView]):
     permission=Permission.WORKFLOWS_MANAGE,
     repeatable=False,
     http=Route("POST", "/remediation/{run_id}/rollback", errors=(404, 409)),
-    cli="flo remediation rollback wfrun-7",
 )
 class RollbackAgain(Command[LedgerChanged]):
     """Try once more to undo what a run that ended unsafe has left."""
@@ -133,7 +131,6 @@ class RollbackAgain(Command[LedgerChanged]):
     permission=Permission.WORKFLOWS_MANAGE,
     repeatable=False,
     http=Route("POST", "/remediation/{run_id}/resolve", errors=(404, 409)),
-    cli="flo remediation resolve wfrun-7 --note 'restored by hand'",
 )
 class ResolveEntries(Command[LedgerChanged]):
     """Say that what a run has left is taken care of; when nothing is left, its locks are free."""

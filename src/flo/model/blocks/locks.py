@@ -43,7 +43,6 @@ class LockPage(Message):
     opcode=216,
     permission=Permission.WORKFLOWS_READ,
     http=Route("GET", "/locks"),
-    cli="flo lock list --prefix device:",
 )
 class ListLocks(Query[LockPage]):
     """The locks that somebody holds or waits for, by key."""
@@ -59,7 +58,6 @@ class ListLocks(Query[LockPage]):
     permission=Permission.WORKFLOWS_MANAGE,
     repeatable=False,
     http=Route("POST", "/locks/release", errors=(404, 409)),
-    cli="flo lock release device:7 --reason 'restored by hand'",
 )
 class ReleaseLock(Command[Nothing]):
     """Release a lock that was kept because its run left undone what it did.

@@ -59,7 +59,7 @@ OWN_OUTCOMES: Final = ERROR_OUTCOMES - {FAILURE}
 """The outcomes that no executor gives."""
 
 
-class Result(NamedTuple):
+class ExecutorResult(NamedTuple):
     """How the call of an executor has ended."""
 
     outcome: str
@@ -154,7 +154,12 @@ def begin(
 
 
 def ended(
-    plan: Plan, progress: PlanProgress, result: Result, monitor: PlanMonitor, now_ms: int, rng: Rng
+    plan: Plan,
+    progress: PlanProgress,
+    result: ExecutorResult,
+    monitor: PlanMonitor,
+    now_ms: int,
+    rng: Rng,
 ) -> Next:
     """The executor in hand has ended its call."""
     return _Chooser(plan, monitor, now_ms, rng).judge(progress, result)
@@ -168,7 +173,7 @@ def resumed(
     return chooser.try_next(progress) if progress.attempt else chooser.try_all(progress)
 
 
-def verdict_of(plan: Plan, result: Result) -> CallDecision:
+def verdict_of(plan: Plan, result: ExecutorResult) -> CallDecision:
     if result.outcome not in ERROR_OUTCOMES:
         return CallDecision.GOOD
     if _is_fatal(plan, result.names):
@@ -205,7 +210,7 @@ class _Chooser:
                 return self._call(progress)
         return self._nothing_left(progress)
 
-    def judge(self, progress: PlanProgress, result: Result) -> Next:
+    def judge(self, progress: PlanProgress, result: ExecutorResult) -> Next:
         executor = self._executor(progress.order[0])
         verdict = verdict_of(self._plan, result)
         end = PlanEvent(

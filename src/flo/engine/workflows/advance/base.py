@@ -27,7 +27,7 @@ from flo.model.workflows import RUN_PREFIX, BranchName
 from flo.workflow.limits import EVENT_LIMIT_REACHED, STEP_LIMIT_REACHED
 from flo.workflow.outcome import EXECUTION_FAILURE, TARGET_DISABLED, TARGET_NOT_FOUND, StepError
 from flo.workflow.plan.plan import Plan
-from flo.workflow.plan.progress import Next, PlanProgress, Result
+from flo.workflow.plan.progress import ExecutorResult, Next, PlanProgress
 from flo.workflow.steps import Target
 
 EVENTS_PER_ADVANCE_MAX = 20_000
@@ -197,7 +197,7 @@ class Advance:
         branch: BranchName,
         plan: Plan,
         progress: PlanProgress | None,
-        result: Result | None,
+        result: ExecutorResult | None,
         choose: Callable[[], Next],
     ) -> Next:
         """How a plan goes on, after a result if there is one; a replay knows how it did."""

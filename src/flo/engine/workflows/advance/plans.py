@@ -26,9 +26,9 @@ from flo.workflow.plan.monitor import PlanEvent, PlanMonitor, new_monitor
 from flo.workflow.plan.plan import Executor, Plan
 from flo.workflow.plan.progress import (
     EndPlan,
+    ExecutorResult,
     Next,
     PlanProgress,
-    Result,
     WaitUntil,
     begin,
     ended,
@@ -46,7 +46,7 @@ def begin_plan(advance: Advance, move: BeginPlan) -> Moves:
 
 def end_call(advance: Advance, move: EndCall) -> Moves:
     branch, outcome, output, error, answered = move
-    return _PlanAt(advance, branch).ended(Result(outcome, output, error, answered))
+    return _PlanAt(advance, branch).ended(ExecutorResult(outcome, output, error, answered))
 
 
 def resume_plan(advance: Advance, branch: BranchName) -> Moves:
@@ -82,7 +82,7 @@ class _PlanAt:
             )
         )
 
-    def ended(self, result: Result) -> Moves:
+    def ended(self, result: ExecutorResult) -> Moves:
         following = self._after(result, self._progress(), self._monitor())
         return self._follow(following, after_call=True)
 
@@ -129,10 +129,10 @@ class _PlanAt:
                 return moves
             moves.append(self._not_made(str(choice.executor.action), run.outcome, run.error))
             after_call = True
-            refused = Result(run.outcome, error=run.error, is_answer=False)
+            refused = ExecutorResult(run.outcome, error=run.error, is_answer=False)
             following = self._after(refused, progress, following.monitor)
 
-    def _after(self, result: Result, progress: PlanProgress, monitor: PlanMonitor) -> Next:
+    def _after(self, result: ExecutorResult, progress: PlanProgress, monitor: PlanMonitor) -> Next:
         context = self._context
         return self._next(
             lambda: ended(self._plan, progress, result, monitor, context.now_ms, context.rng),
@@ -144,7 +144,7 @@ class _PlanAt:
         self,
         choose: Callable[[], Next],
         progress: PlanProgress | None = None,
-        result: Result | None = None,
+        result: ExecutorResult | None = None,
     ) -> Next:
         return self._advance.next_of_plan(self._branch, self._plan, progress, result, choose)
 

@@ -27,9 +27,9 @@ from flo.workflow.plan.progress import (
     Choice,
     EndPlan,
     ExecutorCall,
+    ExecutorResult,
     Next,
     PlanProgress,
-    Result,
     WaitUntil,
 )
 from flo.workflow.steps import Target, TargetKind
@@ -130,7 +130,7 @@ class RecordedAdvance(Advance):
         branch: BranchName,
         plan: Plan,
         progress: PlanProgress | None,
-        result: Result | None,
+        result: ExecutorResult | None,
         choose: Callable[[], Next],
     ) -> Next:
         """As it was: breakers, health, rates, caches and chance are not computed again."""
@@ -144,7 +144,11 @@ class RecordedAdvance(Advance):
         return Next(choice, following, (), new_monitor(plan, self.now_ms))
 
     def _choice(
-        self, branch: BranchName, plan: Plan, progress: PlanProgress | None, result: Result | None
+        self,
+        branch: BranchName,
+        plan: Plan,
+        progress: PlanProgress | None,
+        result: ExecutorResult | None,
     ) -> Choice:
         if result is not None and result.outcome not in ERROR_OUTCOMES:
             return EndPlan(result.outcome, result.output)
@@ -182,7 +186,7 @@ def error_of_call(call: CallRecord) -> StepError | None:
     return StepError(message=call.error or "", code=call.error_code, retryable=call.retryable)
 
 
-def _given_up(plan: Plan, progress: PlanProgress | None, result: Result | None) -> EndPlan:
+def _given_up(plan: Plan, progress: PlanProgress | None, result: ExecutorResult | None) -> EndPlan:
     """No other executor was called."""
     if result is None or progress is None:
         raise Diverged("a plan begins that has called nobody")

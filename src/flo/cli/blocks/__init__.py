@@ -1,0 +1,1 @@
+"""flo block, flo job, flo lock, flo remediation."""
