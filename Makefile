@@ -5,7 +5,7 @@ BIN := .venv/bin
 UV := $(shell command -v uv 2>/dev/null || echo .uv/bin/uv)
 EXTRAS := --extra server --extra wasm --extra kafka --extra otel --extra crypto
 
-.PHONY: help setup demo serve test proofs check format simulate bench bench-peers docs wasm ci clean
+.PHONY: help setup demo serve test proofs check format simulate bench bench-peers docs site wasm ci clean
 
 help:            ## What can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## +/\t/' | expand -t 12
@@ -68,6 +68,10 @@ bench-peers: setup  ## The same work by others, side by side: make bench-peers P
 docs: setup      ## The parts of the reference, and the stubs, that follow from the code
 	@$(BIN)/python docs/generate.py
 	@$(BIN)/python docs/stubs.py
+	@if [ -x $(BIN)/mkdocs ]; then $(BIN)/mkdocs build --quiet; fi
+
+site: setup      ## The documentation site in .site, with a generator of its own environment
+	@$(UV) run --isolated --frozen --quiet --group site mkdocs build --quiet
 
 wasm: setup      ## The WebAssembly examples, built anew; fetches a compiler of 420 MB
 	@$(UV) run --isolated --frozen --quiet $(EXTRAS) --group zig python examples/wasm/build.py

@@ -72,12 +72,14 @@ def test_the_guide_to_invoking_works(tmp_path: Path) -> None:
         blocking = run("blocking_client.py", server)
         counted = run("one_effect.py", server)
         traced = run("traced_checkout.py", server)
+        celery = run("from_celery.py", server)
 
     assert shown.splitlines() == [
         "Run ID: process-image-1",
         "Status: pending",
         "The same run: True",
     ]
+    assert celery.splitlines() == ["chain: 3", "chord: 60"]
     assert sorted(traced.splitlines()) == [
         "ask the bank",
         "attempt charge-card",

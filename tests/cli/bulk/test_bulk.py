@@ -49,6 +49,17 @@ def test_all_that_have_failed_are_run_again_once(shell, client):
 
 
 @pytest.mark.usefixtures("orders")
+def test_the_command_for_one_run_takes_filters_instead(shell, client):
+    shown = shell("flo workflow rerun --failed --since 1d --from-failed-step").out
+
+    assert "3 of 3 runs, 0 refused" in shown
+    assert "wfrun-8" in shell("flo workflow rerun wfrun-1").out
+    assert "name one run, or choose" in shell("flo workflow rerun wfrun-1 --failed").err
+    assert "name a run, or choose" in shell("flo workflow rerun").err
+    assert "are for one run" in shell("flo workflow rerun --failed --from ship").err
+
+
+@pytest.mark.usefixtures("orders")
 def test_a_second_job_of_the_same_name_is_refused(shell):
     shell("flo bulk rerun --failed --job again")
 

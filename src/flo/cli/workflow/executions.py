@@ -7,6 +7,7 @@ from flo.cli.app.parameters import Argument, Either, Flag
 from flo.cli.app.payload import JSON_UNLESS_RAW, ReadFrom, raw_flag
 from flo.cli.workflow.options import VERSION, read_since
 from flo.cli.workflow.progress import history, status, steps
+from flo.cli.workflow.rerun import or_in_bulk
 from flo.client.handles.results import ENDED
 from flo.model.workflows import (
     CancelWorkflow,
@@ -154,22 +155,26 @@ RUN_COMMANDS = (
         also={"paused": False},
         examples=["flo workflow resume wfrun-1"],
     ),
-    plain_command(
-        "rerun",
-        RerunWorkflow,
-        "run_id",
-        Flag("step", "--from", metavar="STEP"),
-        Flag("input", metavar="INPUT", type=JSON_UNLESS_RAW),
-        raw_flag(),
-        VERSION,
-        text="Started workflow run: {reply.run_id} (repeats {run_id})",
-        raw="{reply.run_id}",
-        json={"run_id": "reply.run_id", "origin": "run_id"},
-        examples=[
-            "flo workflow rerun wfrun-1",
-            "flo workflow rerun wfrun-1 --from charge --input '{\"amount\": 50}'",
-            "flo workflow rerun wfrun-1 --from charge --version 1.0.0",
-        ],
-        more="What the steps before have given is taken over. INPUT may be `-` or `@file` too.",
+    or_in_bulk(
+        plain_command(
+            "rerun",
+            RerunWorkflow,
+            "run_id",
+            Flag("step", "--from", metavar="STEP"),
+            Flag("input", metavar="INPUT", type=JSON_UNLESS_RAW),
+            raw_flag(),
+            VERSION,
+            text="Started workflow run: {reply.run_id} (repeats {run_id})",
+            raw="{reply.run_id}",
+            json={"run_id": "reply.run_id", "origin": "run_id"},
+            examples=[
+                "flo workflow rerun wfrun-1",
+                "flo workflow rerun wfrun-1 --from charge --input '{\"amount\": 50}'",
+                "flo workflow rerun wfrun-1 --from charge --version 1.0.0",
+                "flo workflow rerun --failed --since 1d --from-failed-step",
+            ],
+            more="What the steps before have given is taken over. INPUT may be `-` or `@file` too. "
+            "Without RUN it does what `flo bulk rerun` does, to all runs that fit.",
+        )
     ),
 )
