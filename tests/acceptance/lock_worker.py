@@ -24,19 +24,19 @@ WORK_MS_MAX = 8
 
 
 async def work(address: str, name: str, notes: int) -> None:
-    async with Flo(address) as flo:
-        while True:
-            with suppress(FloError):  # the server is away, or takes the job to be another's
-                await flo.workers.register(
-                    name, ACTIONS, connection_bound=True, incarnation=str(os.getpid())
-                )
-                while True:
-                    claimed = await flo.workers.claim(name, ACTIONS, block_ms=1_000)
-                    for task in claimed.tasks:
-                        given = msgspec.json.decode(task.payload, type=JobInput)
-                        result = await perform(given, f"{task.task_id}/{task.attempt}", notes)
-                        output = msgspec.json.encode(result)
-                        await flo.workers.complete(task.task_id, name, output, attempt=task.attempt)
+    flo = Flo(address)  # it connects with its first call: the server may be away
+    while True:
+        with suppress(FloError):  # the server is away, or takes the job to be another's
+            await flo.workers.register(
+                name, ACTIONS, connection_bound=True, incarnation=str(os.getpid())
+            )
+            while True:
+                claimed = await flo.workers.claim(name, ACTIONS, block_ms=1_000)
+                for task in claimed.tasks:
+                    given = msgspec.json.decode(task.payload, type=JobInput)
+                    result = await perform(given, f"{task.task_id}/{task.attempt}", notes)
+                    output = msgspec.json.encode(result)
+                    await flo.workers.complete(task.task_id, name, output, attempt=task.attempt)
 
 
 async def perform(given: JobInput, job: str, notes: int) -> JobResult:
