@@ -8,6 +8,7 @@ import pytest
 from flo.engine.ticks import Tick
 from flo.engine.workflows.definitions import text_digest
 from flo.model.actions import GetAction, ListActions, RegisterAction
+from flo.model.blocks.blocks import BlockDeclaration
 from flo.model.errors import Conflict, NotFound, Unexpected
 from flo.model.groups import Ack, GetGroup, JoinGroup, Nack, ReadGroup
 from flo.model.kv import BeginTransaction, Check, Put, PutKey
@@ -149,6 +150,13 @@ def every_word():
         "attempt_epoch": 1,
         "reason_code": "oops",
         "function": "noop",
+        "blocks": [BlockDeclaration(package="network", name="set-vlan")],
+        "block": "network/set-vlan:1.0.0",
+        "job_id": "send-1.1",
+        "reason": "the device is gone",
+        "note": "the device is gone",
+        "role": "viewer",
+        "digest": "0" * 64,
     }
     for operation in FORMS[2:]:
         fields = {field.name for field in msgspec.structs.fields(operation.request)}

@@ -266,10 +266,18 @@ def test_a_state_comes_back_as_it_was(steps):
     for namespace, space in state.spaces.items():
         restored = again.spaces[namespace]
         for name in vars(space):
-            if name not in ("queues", "streams", "kv", "run_keys", "workflow_keys", "pipelines"):
+            if name not in (
+                "queues",
+                "streams",
+                "kv",
+                "run_keys",
+                "workflow_keys",
+                "pipelines",
+                "blocks",
+            ):
                 assert getattr(restored, name) == getattr(space, name), name
         assert shown(restored.streams) == shown(space.streams)
-        for name in ("kv", "run_keys", "workflow_keys", "pipelines"):
+        for name in ("kv", "run_keys", "workflow_keys", "pipelines", "blocks"):
             assert shown(getattr(restored, name)) == shown(getattr(space, name)), name
         assert {name: queued(queue) for name, queue in restored.queues.items() if queue} == {
             name: queued(queue) for name, queue in space.queues.items() if queue
@@ -289,6 +297,8 @@ def shown(part):
         "flo.engine.idempotency",
         "flo.engine.kv.keys",
         "flo.engine.pipelines.container",
+        "flo.engine.blocks.container",
+        "flo.engine.blocks.locks",
     ) and hasattr(part, "__dict__"):
         return shown(vars(part))
     return part
