@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, TypeAlias
 
+from acceptance import one_effect_of_blocks
 from flo import Flo, GroupSettings, Increment, NewRecord
 from flo.model import actions, groups, kv, namespaces, plans, runs, schedules, streams, workers
 from flo.model import workflows as flows
@@ -653,5 +654,7 @@ VOLATILE = {
 HANDED_OUT = {"claim", "read_group", "await_node", "next_input", "heartbeat_node"}
 """What a lost answer handed out is given back; who calls them once and for all chooses a key."""
 SCENES: dict[str, Prepare] = {
-    name: globals()[name] for name in CHANGING if name not in ONLY_ON_CONNECTING
+    name: (globals() | vars(one_effect_of_blocks))[name]
+    for name in CHANGING
+    if name not in ONLY_ON_CONNECTING
 }

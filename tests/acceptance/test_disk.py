@@ -159,7 +159,7 @@ def test_a_snapshot_that_reaches_further_than_the_database_is_refused(tmp_path):
     _, said = start(copy)
 
     assert "[store_behind]" in said
-    assert "copy a data folder as a whole, while no server uses it" in said
+    assert "`flo backup` makes one while a server runs" in said
 
 
 # The archive, and formats

@@ -1,5 +1,7 @@
 import logging
+import sys
 from contextlib import suppress
+from io import StringIO
 
 import pytest
 import structlog
@@ -129,3 +131,16 @@ def test_every_line_of_a_guest_is_written():
         log.write("guest_log", message="x")
 
     assert len(log.lines) == 9
+
+
+def test_a_logger_that_is_kept_writes_to_standard_error_as_it_is_now(written, monkeypatch):
+    set_up_logs("info", LogFormat.JSON)
+    logger = structlog.get_logger("flo.kept")
+    logger.info("before")
+    elsewhere = StringIO()
+    monkeypatch.setattr(sys, "stderr", elsewhere)
+
+    logger.info("after")
+
+    assert "before" in written()[0]
+    assert "after" in elsewhere.getvalue()

@@ -117,7 +117,7 @@ def trims_go_too_far(monkeypatch):
     monkeypatch.setitem(RULES, TrimStream, trim)
 
 
-@control(Invariant.RECORDS_ACCOUNTED, follows=Invariant.READS_WAKE)
+@control(Invariant.RECORDS_ACCOUNTED, follows=(Invariant.READS_WAKE, Invariant.GROUPS_SHOWN))
 def trims_let_go_of_what_groups_have_not_seen(monkeypatch):
     def apply_trimmed(state, event):
         streams.apply_trimmed(state, event)

@@ -127,7 +127,6 @@ class RotateToken(Command[TokenView]):
 @operation(
     opcode=252,
     permission=Permission.ACCESS_MANAGE,
-    repeatable=True,
     http=Route("DELETE", "/tokens/{name}", errors=(404,)),
 )
 class RevokeToken(Command[Nothing]):
