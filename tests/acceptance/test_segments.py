@@ -1,8 +1,8 @@
 """What the log keeps, and in which format, on a real server with the real command line."""
 
 import json
-import re
 import os
+import re
 import shlex
 import sqlite3
 import subprocess

@@ -96,7 +96,7 @@ def test_the_rules_engine_answers_from_the_command_line(flo: Shell) -> None:
     assert flo("action", "invoke", "rules-engine", APPLICANT).splitlines()[0] == (
         "Result: rules-engine-1 (completed immediately)"
     )
-    assert f"output: {VERDICT}\n" in flo("action", "status", "rules-engine-1")
+    assert f"Output:     {VERDICT}\n" in flo("action", "status", "rules-engine-1")
 
 
 def test_the_commands_of_the_guide_print_what_it_says(flo: Shell) -> None:
