@@ -66,7 +66,8 @@ class FloGroup(CommandGroup):
     lazy={
         "server": LazyCommand("flo.cli.server.server:server", "Start a server, or ask how it is."),
         "dev": LazyCommand(
-            "flo.cli.dev.dev:dev", "A server, workers and workflows that follow their files."
+            "flo.cli.dev.dev:dev",
+            "Run a server with workers and workflows that follow their files.",
         ),
         "action": LazyCommand(
             "flo.cli.action.actions:action", "Register actions, invoke them, see their runs."

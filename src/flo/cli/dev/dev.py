@@ -28,7 +28,7 @@ DOCUMENTS = (".yaml", ".yml", ".json")
     "dev",
     cls=FloCommand,
     examples=[
-        "flo dev worker.py process-order.yaml",
+        "flo dev emails.py process-order.yaml",
         "flo dev emails.py --port 9100 --http-port 9102",
     ],
 )
@@ -44,22 +44,28 @@ DOCUMENTS = (".yaml", ".yml", ".json")
 )
 @pass_settings
 def dev(settings: GlobalSettings, files: tuple[str, ...], http_port: int, data_dir: str) -> int:
-    """Develop: run a server, the workers in .py files, and deploy the workflows in .yaml files.
+    """Run a server with workers and workflows that follow their files.
 
-    A worker is started again when a .py file below this folder is saved, a workflow is deployed
-    again, as a version of its own, when its file is. Ctrl-C ends everything; the data stay.
+    The workers are in .py files, the workflows in .yaml files. A worker is started again when a
+    .py file below this folder is saved; a workflow is deployed again, as a version of its own,
+    when its file is. Ctrl-C ends everything; the data stay.
     """
     address = f"{settings.host or HOST_DEFAULT}:{settings.port or PORT_DEFAULT}"
+    return follow(_server_line(address, http_port, data_dir), address, settings.namespace, files)
+
+
+def follow(
+    server_line: Sequence[str], address: str, namespace: str | None, files: Sequence[str]
+) -> int:
+    """Run the server, and everything that follows its file, until a signal comes."""
     documents = [SavedDocument(Path(one)) for one in files if one.endswith(DOCUMENTS)]
-    workers = [one for one in files if not one.endswith(DOCUMENTS)]
     with _until_signal() as stopping, ExitStack() as running:
-        server = running.enter_context(_process(_server_line(address, http_port, data_dir)))
-        flo = _connected(address, settings.namespace, server)
+        server = running.enter_context(_process(server_line))
+        flo = _connected(address, namespace, server)
         running.callback(flo.close)
-        for worker in workers:
-            running.enter_context(_process(_worker_line(worker, address, settings.namespace)))
+        for worker in (one for one in files if not one.endswith(DOCUMENTS)):
+            running.enter_context(_process(_worker_line(worker, address, namespace)))
         say(f"Ready: {address}; saved files are taken over. Stop with Ctrl-C.")
-        sys.stdout.flush()
         while not stopping:
             if (code := server.poll()) is not None:
                 return code
