@@ -38,7 +38,6 @@ NOT_OVER_HTTP = {
 A_WORKER_OF_PIPELINES = "what a worker of pipelines says while it runs a node; nobody types it"
 NOT_ON_THE_COMMAND_LINE = {
     "wait_for_runs": "the client sends it when a command waits: flo action invoke --wait",
-    "validate_workflow": "flo workflow validate checks a file by itself, without a server",
     "resume_worker": "what a worker says first on a new connection; no command has one",
     "await_notifications": "the background listening of a worker; nobody types it",
     "await_node": A_WORKER_OF_PIPELINES,

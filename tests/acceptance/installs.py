@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
 MODULE = ROOT / "examples" / "wasm" / "built" / "rules_engine.wasm"
-BASE_MB_MAX = 25
+BASE_MIB_MAX = 25
 TRIES = 5
 ADDED = {
     "base": "click",
@@ -43,7 +43,7 @@ with EmbeddedServer() as server, BlockingFlo(server.address) as flo:
 
 class Installed(NamedTuple):
     line: str
-    mb: float
+    mib: float
     import_ms: float
     client_ms: float
 
@@ -70,7 +70,7 @@ class Environment:
         assert done.returncode == 0, done.stderr
         return done.stdout.strip()
 
-    def size_mb(self) -> float:
+    def size_mib(self) -> float:
         (packages,) = self.folder.glob("lib/python*/site-packages")
         files = (
             one
@@ -122,11 +122,11 @@ def installed(wheel: Path, extra: str) -> Installed:
         try_out(environment, extra)
         seen = Installed(
             line,
-            environment.size_mb(),
+            environment.size_mib(),
             environment.cpu_ms("import flo"),
             environment.cpu_ms("from flo import Flo"),
         )
-    assert extra != "base" or seen.mb <= BASE_MB_MAX, seen
+    assert extra != "base" or seen.mib <= BASE_MIB_MAX, seen
     return seen
 
 

@@ -109,7 +109,7 @@ def test_every_call_is_told_on_every_road_also_after_a_kill(tmp_path: Path) -> N
         assert json.loads(flo(server, "workflow", "steps", "wfrun-1", "--format", "json"))
 
         status = flo(server, "action", "status", "charge-2")
-        assert "cause: step charge of wfrun-1, visit 1, attempt 2" in status
+        assert "step charge of wfrun-1, visit 1, attempt 2" in status
         run = worker.get("/runs/charge-1")
         assert run["cause"]["workflow_run_id"] == "wfrun-1"
         assert (run["cause"]["step"], run["cause"]["attempt"]) == ("charge", 1)

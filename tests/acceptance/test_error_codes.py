@@ -181,7 +181,7 @@ def test_a_step_that_cannot_be_retried_fails_at_once_at_every_door(bank: Bank) -
 
     assert (raised.value.error_code, raised.value.retryable) == ("invalid_card", False)
     assert bank.runs("charge") == before + 1
-    shown = bank.type(f"flo workflow status {handle.run_id}")
+    shown = bank.type(f"flo workflow status {handle.run_id} --format json")
     over_http = bank.get(f"/workflow-runs/{handle.run_id}")
     for run in (shown, over_http, shown["steps"][0], over_http["steps"][0]):
         assert (run["error_code"], run["retryable"]) == ("invalid_card", False)

@@ -39,15 +39,16 @@ WASM = [
     seed(
         "flo action status rules-engine-1",
         "RUN ID STATUS CREATED\n"
-        "rules-engine-1 completed <time>\n"
-        "invoked by: rpc 127.0.0.1\n"
-        "attempt: 1\n"
-        "worker: flo-inline\n"
-        "started: <time>\n"
-        "finished: <time>\n"
-        "took: <duration>\n"
-        "outcome: success\n"
-        'output: {"eligible":true,"rules_evaluated":2,"rules_passed":2}',
+        "rules-engine-1 completed <time>\n\n"
+        "Invoked by: rpc 127.0.0.1\n"
+        "Attempt: 1\n"
+        "Worker: flo-inline\n"
+        "Started: <time>\n"
+        "Finished: <time>\n"
+        "Took: <duration>\n"
+        "Outcome: success\n"
+        'Input: {"age":25,"country":"US"}\n'
+        'Output: {"eligible":true,"rules_evaluated":2,"rules_passed":2}',
     ),
 ]
 
@@ -85,14 +86,15 @@ A_WORKER_BY_HAND = [
     and_so(
         "flo action status <task-id>",
         "RUN ID STATUS CREATED\n"
-        "process-order-1 completed <time>\n"
-        "invoked by: rpc 127.0.0.1\n"
-        "attempt: 1\n"
-        "worker: worker-1\n"
-        "started: <time>\n"
-        "finished: <time>\n"
-        "outcome: success\n"
-        'output: {"status":"done"}',
+        "process-order-1 completed <time>\n\n"
+        "Invoked by: rpc 127.0.0.1\n"
+        "Attempt: 1\n"
+        "Worker: worker-1\n"
+        "Started: <time>\n"
+        "Finished: <time>\n"
+        "Outcome: success\n"
+        'Input: {"order":1}\n'
+        'Output: {"status":"done"}',
     ),
 ]
 
@@ -117,16 +119,16 @@ FAILURES = [
     and_so(
         "flo action status <second-task-id>",
         "RUN ID STATUS CREATED\n"
-        "process-order-2 failed <time>\n"
-        "invoked by: rpc 127.0.0.1\n"
-        "attempt: 2\n"
-        "worker: worker-1\n"
-        "started: <time>\n"
-        "finished: <time>\n"
-        "error: Invalid input\n"
-        "dead-lettered: yes\n"
-        "attempt 1: ended <time> on worker-1 (reported): Temporary failure\n"
-        "attempt 2: ended <time> on worker-1 (reported): Invalid input",
+        "process-order-2 failed <time>\n\n"
+        "Invoked by: rpc 127.0.0.1\n"
+        "Attempt: 2\n"
+        "Worker: worker-1\n"
+        "Started: <time>\n"
+        "Finished: <time>\n"
+        "Error: Invalid input\n"
+        "Dead-lettered: yes\n"
+        "Attempt 1: ended <time> on worker-1 (reported): Temporary failure\n"
+        "Attempt 2: ended <time> on worker-1 (reported): Invalid input",
     ),
 ]
 
@@ -216,7 +218,7 @@ TRACE = [
 
 PLACEHOLDER = re.compile(r"<([a-z-]+)>")
 ANYTHING_LIKE = {
-    "time": r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d",
+    "time": r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[+-]\d\d:\d\d",
     "duration": r"\d+ ms( \(held \d+ ms before\))?",
 }
 

@@ -1,7 +1,9 @@
 """What is said at the right moment: each message, provoked by command line, SDK and HTTP."""
 
 import json
+import re
 import shlex
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
@@ -226,3 +228,89 @@ def test_json_over_http_is_checked_and_other_types_are_text_by_declaration(
     assert "JSON" in json.dumps(refused.json())
     taken = http.post(path, content=b"{bad", headers={"content-type": "text/plain"})
     assert sdk.actions.status(taken.json()["run_id"]).input == b"{bad"
+
+
+def test_a_name_in_another_namespace_is_found_there(flo: Shell, sdk: BlockingFlo) -> None:
+    sdk.actions.register("only-here")
+    sdk.workflows.create(ASKS)
+    sdk.workflows.start("ask")
+    mine = sdk.namespace
+
+    for line in (
+        "flo action invoke only-here '{}' -n elsewhere",
+        "flo action info only-here -n elsewhere",
+        "flo workflow explain wfrun-1 -n elsewhere",
+    ):
+        refused = flo(line)
+        assert refused.code == 1
+        hint = refused.err.splitlines()[-1]
+        assert hint.startswith("Looked in namespace 'elsewhere'; it is in ")
+        assert repr(mine) in hint
+        assert "add --namespace " in hint
+
+
+def test_hints_carry_the_names_that_were_typed(flo: Shell, sdk: BlockingFlo) -> None:
+    assert "flo action register charge\n" in flo("flo action invoke charge '{}'").err
+    sdk.actions.register("charge")
+    sdk.actions.disable("charge")
+    assert flo("flo action invoke charge '{}'").err.endswith(
+        "Enable it with: flo action enable charge\n"
+    )
+    flo("flo workflow create -f ask.yaml")
+    flo("flo workflow start ask '{}'")
+    flo("flo workflow cancel wfrun-1")
+    assert flo("flo workflow pause wfrun-1").err.endswith(
+        "Repeat it with: flo workflow rerun wfrun-1\n"
+    )
+
+
+def test_the_advice_to_run_again_fits_the_error(flo: Shell, sdk: BlockingFlo) -> None:
+    flo("flo workflow create -f order.yaml")
+    flo("flo workflow start order '{}'")
+    advice = sdk.workflows.explain("wfrun-1").advice
+    assert advice[1:] == ["flo action register charge", "flo workflow rerun wfrun-1 --from start"]
+
+    flo("flo action register charge")
+    flo("flo worker register worker-1 charge")
+    flo("flo workflow start order '{}'")
+    flo("flo worker await charge --worker-id worker-1 --block 10000")
+    flo("flo worker fail charge-1 -w worker-1 --error 'no such card' --no-dead-letter")
+    assert sdk.workflows.explain("wfrun-2").advice[1:] == [
+        "flo workflow rerun wfrun-2 --from start --input '{…}'"
+    ]
+
+
+def test_times_are_local_with_their_offset_and_both_zones_are_shown_of_a_schedule(
+    flo: Shell, sdk: BlockingFlo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schedule = 'schedule: {cron: "0 2 * * *", timezone: Asia/Tokyo}\n'
+    sdk.workflows.create(ASKS.replace("start:", f"{schedule}start:"))
+    monkeypatch.setenv("TZ", "America/New_York")
+    time.tzset()
+    try:
+        (here,) = flo("flo schedule next ask --times 1").out.splitlines()
+        (in_utc,) = flo("flo schedule next ask --times 1 --utc").out.splitlines()
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert re.fullmatch(r"\S+ 1[23]:00:00-0[45]:00 \(\S+ 02:00:00\+09:00 Asia/Tokyo\)", here)
+    assert re.fullmatch(r"\S+ 17:00:00\+00:00 \(\S+ 02:00:00\+09:00 Asia/Tokyo\)", in_utc)
+
+
+def test_a_status_is_for_reading_and_in_json_for_programs(flo: Shell) -> None:
+    flo("flo workflow create -f ask.yaml")
+    flo("""flo workflow start ask '{"order": "A-1"}'""")
+    shown = flo("flo workflow status wfrun-1").out
+    assert re.search(r"^Status: +waiting at start$", shown, re.MULTILINE)
+    assert re.search(r"^Waits for: +signal 'approval' at start, until ", shown, re.MULTILINE)
+    assert re.search(r'^Input: +\{"order":"A-1"\}$', shown, re.MULTILINE)
+    assert json.loads(flo("flo workflow status wfrun-1 --format json").out)["status"] == "waiting"
+
+
+def test_a_file_is_validated_without_a_subcommand_and_with_a_server_if_asked(flo: Shell) -> None:
+    alone = flo("flo validate order.yaml")
+    assert (alone.code, alone.out.splitlines()[-1]) == (0, "PASSED: 0 error(s), 0 warning(s)")
+    asked = flo("flo validate order.yaml --server")
+    assert NOT_REGISTERED in asked.out
+    assert asked.out.splitlines()[-1] == "PASSED: 0 error(s), 1 warning(s)"
+    assert flo("flo validate nothing.yaml").code == 2

@@ -3,6 +3,7 @@
 import itertools
 import os
 import shlex
+import time
 from typing import NamedTuple
 
 import pytest
@@ -32,6 +33,24 @@ def server():
 def namespace():
     """Every test has one to itself."""
     return f"test-{next(_numbers)}"
+
+
+@pytest.fixture
+def in_zone(monkeypatch):
+    """Puts this machine into a time zone."""
+
+    def put(zone):
+        monkeypatch.setenv("TZ", zone)
+        time.tzset()
+
+    yield put
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.fixture(autouse=True)
+def _in_utc(in_zone):
+    in_zone("UTC")
 
 
 @pytest.fixture

@@ -46,7 +46,7 @@ def test_what_is_in_a_namespace_goes_only_by_force(shell, name):
     assert refused.code == 3
     assert "1 actions" in refused.err
     assert "[namespace_not_empty]\n" in refused.err
-    assert refused.err.endswith(": flo namespace delete NAME --force\n")
+    assert refused.err.endswith(f": flo namespace delete {name} --force\n")
     assert shell(f"flo ns delete {name} --force").code == 0
     assert shell(f"flo action list --namespace {name}").out == "(no actions)\n"
 

@@ -47,8 +47,8 @@ def test_a_plan_in_use_shows_breakers_health_and_windows(shell, monkeypatch, nam
 
         run_pay(pay, {"order": 2}, fails=True)
         assert row(shell("flo plan status pay charge"), "stripe") == (
-            "stripe charge-stripe 100 open until 2026-03-14 10:00:30 0.10 2 / 10 0% 0% "
-            "2 of 2/s, 2 of 50/min 2026-03-14 10:00:01"
+            "stripe charge-stripe 100 open until 2026-03-14 10:00:30+00:00 0.10 2 / 10 0% 0% "
+            "2 of 2/s, 2 of 50/min 2026-03-14 10:00:01+00:00"
         )
         assert shell("flo plan status pay charge -o raw").out == "adyen\n"
 

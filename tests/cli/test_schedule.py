@@ -41,9 +41,9 @@ def scheduled(clock, environment, monkeypatch, namespace):
 
 
 LISTED = """\
-WORKFLOW  WHEN                       STATE   NEXT                 LAST                 LAST RUN  LIVE   SKIPPED
-nightly   0 2 * * * (Europe/Berlin)  active  2026-03-15 01:00:00  -                    -         0 / 1  0
-often     every 1 min 0 s            active  2026-03-14 10:04:00  2026-03-14 10:03:00  wfrun-2   2 / 2  1
+WORKFLOW  WHEN                       STATE   NEXT                                                                 LAST                       LAST RUN  LIVE   SKIPPED
+nightly   0 2 * * * (Europe/Berlin)  active  2026-03-15 01:00:00+00:00 (2026-03-15 02:00:00+01:00 Europe/Berlin)  -                          -         0 / 1  0
+often     every 1 min 0 s            active  2026-03-14 10:04:00+00:00                                            2026-03-14 10:03:00+00:00  wfrun-2   2 / 2  1
 """  # noqa: E501
 
 
@@ -52,7 +52,7 @@ def test_schedules_are_listed_with_what_has_come_of_them(shell, scheduled, clock
         clock.let_pass(MINUTE_MS)
         scheduled.schedules.list()  # it has come to pass
 
-    assert shell("flo schedule list") == (0, LISTED, "")
+    assert shell("flo schedule list --utc") == (0, LISTED, "")
 
 
 @pytest.mark.usefixtures("scheduled")
@@ -74,10 +74,13 @@ def test_there_may_be_no_schedules(shell):
 
 
 @pytest.mark.usefixtures("scheduled")
-def test_the_next_times_are_told_in_utc(shell):
-    assert shell("flo schedule next nightly --times 2").out == (
-        "2026-03-15 01:00:00\n2026-03-16 01:00:00\n"
+def test_the_next_times_are_told_here_and_in_the_zone_of_the_schedule(shell):
+    assert shell("flo schedule next nightly --times 2 --utc").out == (
+        "2026-03-15 01:00:00+00:00 (2026-03-15 02:00:00+01:00 Europe/Berlin)\n"
+        "2026-03-16 01:00:00+00:00 (2026-03-16 02:00:00+01:00 Europe/Berlin)\n"
     )
+    raw = shell("flo schedule next nightly --times 1 --utc -o raw").out
+    assert raw == "2026-03-15 01:00:00+00:00\n"
     assert len(shell("flo schedule next often").out.splitlines()) == 5
     shown = json.loads(shell("flo schedule next often -t 1 --format json").out)
     assert shown["times"] == [TEN_O_CLOCK_MS + MINUTE_MS]

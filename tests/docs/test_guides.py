@@ -15,7 +15,7 @@ GUIDES = Path(__file__).parents[2] / "docs" / "guide"
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 COMMAND = re.compile(r"(\$ )?flo ")
 STREAM_ID = re.compile(r"\b1[0-9]{12}-([0-9]+)\b")
-TIME = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d")
+TIME = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d([+-]\d\d:\d\d)?")
 TRANSACTION = re.compile(r"\b1[0-9]{15}\b")
 
 Shell = Callable[[str], str]

@@ -72,7 +72,7 @@ def upgrade(settings: GlobalSettings, folder: Path) -> None:
     "--at",
     required=True,
     metavar="POSITION|TIME",
-    help="A position of the log, a time (UTC by default), or how long ago: 90m, 12h, 7d.",
+    help="A position of the log, a time, or how long ago: 90m, 12h, 7d.",
 )
 @data_dir
 @pass_settings

@@ -1,5 +1,7 @@
 """flo schedule ..."""
 
+from zoneinfo import ZoneInfo
+
 import click
 
 from flo.cli.app.command import CommandGroup
@@ -22,7 +24,7 @@ SCHEDULE_COLUMNS: Columns[ScheduleView] = {
     "WORKFLOW": lambda schedule: schedule.workflow,
     "WHEN": lambda schedule: _when(schedule),
     "STATE": lambda schedule: _state(schedule),
-    "NEXT": lambda schedule: time_text(schedule.next_at_ms),
+    "NEXT": lambda schedule: _both_zones(schedule, schedule.next_at_ms),
     "LAST": lambda schedule: time_text(schedule.last_at_ms),
     "LAST RUN": lambda schedule: schedule.last_run_id,
     "LIVE": lambda schedule: f"{schedule.live_runs} / {schedule.max_concurrent}",
@@ -39,7 +41,19 @@ def schedule() -> None:
 
 
 def _times(schedule: ScheduleView) -> str:
-    return "\n".join(str(time_text(at_ms)) for at_ms in schedule.times)
+    return "\n".join(str(_both_zones(schedule, at_ms)) for at_ms in schedule.times)
+
+
+def _both_zones(schedule: ScheduleView, at_ms: int | None) -> str | None:
+    """A moment as it is here, and as the clocks of the schedule show it if that is different."""
+    here = time_text(at_ms)
+    if here is None or schedule.cron is None:
+        return here
+    try:
+        there = time_text(at_ms, ZoneInfo(schedule.timezone))
+    except (KeyError, ValueError, OSError):
+        return here  # this machine does not know the zone
+    return here if there == here else f"{here} ({there} {schedule.timezone})"
 
 
 def _when(schedule: ScheduleView) -> str:
@@ -64,7 +78,6 @@ schedule.add(
         columns=SCHEDULE_COLUMNS,
         none="no schedules",
         examples=["flo schedule list", "flo schedule list --format json"],
-        more="Times are in UTC.",
     ),
     plain_command(
         "next",
@@ -72,12 +85,12 @@ schedule.add(
         "workflow",
         Flag("times", "-t", type=click.IntRange(1, TIMES_MAX)),
         text=lambda view: _times(view) or f"(never: it is {_state(view)})",
-        raw=lambda view: _times(view),
+        raw=lambda view: "\n".join(str(time_text(at_ms)) for at_ms in view.times),
         examples=[
             "flo schedule next reconcile-accounts",
             "flo schedule next reconcile-accounts --times 10",
         ],
-        help="Show when the workflow WORKFLOW starts next, in UTC.",
+        help="Show when the workflow WORKFLOW starts next, here and in its time zone.",
     ),
     plain_command(
         "pause",

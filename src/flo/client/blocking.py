@@ -82,9 +82,9 @@ class BlockingFlo:
             self._thread.run(self._flo.close())
             self._thread.stop()
 
-    def call(self, message: Command[R] | Query[R]) -> R:
-        """Send any operation, in the namespace of this client."""
-        return self._thread.run(self._flo.call(message))
+    def call(self, message: Command[R] | Query[R], *, namespace: Namespace | None = None) -> R:
+        """Send any operation, in this namespace or in that of this client."""
+        return self._thread.run(self._flo.call(message, namespace=namespace))
 
     def ping(self) -> None:
         self._thread.run(self._flo.ping())

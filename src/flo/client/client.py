@@ -101,10 +101,12 @@ class Flo:
     async def close(self) -> None:
         await self._session.close()
 
-    async def call(self, message: Command[R] | Query[R]) -> R:
-        """Send any operation, in the namespace of this client."""
+    async def call(
+        self, message: Command[R] | Query[R], *, namespace: Namespace | None = None
+    ) -> R:
+        """Send any operation, in this namespace or in that of this client."""
         if "namespace" in message.__struct_fields__:
-            message = msgspec.structs.replace(message, namespace=self.namespace)
+            message = msgspec.structs.replace(message, namespace=namespace or self.namespace)
         return await self._session.call(message)
 
     async def ping(self) -> None:

@@ -240,5 +240,8 @@ class Workers(Noun):
     async def get(self, worker_id: WorkerId) -> WorkerView:
         return await self._call(GetWorker(worker_id=worker_id))
 
-    async def list(self, limit: int = LIST_LIMIT_DEFAULT, cursor: str | None = None) -> WorkerPage:
-        return await self._call(ListWorkers(limit=limit, cursor=cursor))
+    async def list(
+        self, limit: int = LIST_LIMIT_DEFAULT, cursor: str | None = None, *, all: bool = False
+    ) -> WorkerPage:
+        """With `all` also those that were lost more than an hour ago."""
+        return await self._call(ListWorkers(limit=limit, cursor=cursor, all=all))

@@ -341,11 +341,12 @@ class GetWorker(Query[WorkerView]):
 
 @operation(opcode=45, permission=Permission.WORKERS_READ, http=Route("GET", "/workers"))
 class ListWorkers(Query[WorkerPage]):
-    """The registered workers, by id."""
+    """The registered workers, by id; one that was lost an hour ago is left out."""
 
     namespace: Namespace = NAMESPACE_DEFAULT
     limit: Limit = LIST_LIMIT_DEFAULT
     cursor: Cursor = None
+    all: Annotated[bool, about("Also those that were lost long ago.")] = False
 
 
 @operation(

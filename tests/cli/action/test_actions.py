@@ -105,7 +105,7 @@ def test_a_disabled_action_takes_no_new_runs(shell):
         3,
         "",
         "Error: action 'send-email' is disabled [action_disabled]\n"
-        "Enable it with: flo action enable NAME\n",
+        "Enable it with: flo action enable send-email\n",
     )
     assert shell("flo action list").out.splitlines()[1].split()[2] == "no"
 

@@ -122,7 +122,7 @@ def test_a_run_that_is_no_dead_letter_is_refused(shell, verb):
 
     assert printed.code == 3
     assert "[not_dead]" in printed.err
-    assert printed.err.endswith("flo action dlq list NAME\n")
+    assert printed.err.endswith("flo action dlq list send-email\n")
     assert shell(f"flo action dlq {verb} send-email send-email-9").code == 1
 
 

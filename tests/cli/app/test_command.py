@@ -102,6 +102,7 @@ def prepared(shell, client, tmp_path, monkeypatch):
     monkeypatch.setattr(flo.worker.actions.worker.ActionWorker, "run", lambda worker: None)
     monkeypatch.setattr(flo.worker.blocks.worker.BlockWorker, "run", lambda worker: None)
     monkeypatch.setattr("flo.cli.pipeline.bridge.run_bridge", _no_bridge)
+    monkeypatch.setattr("flo.cli.dev.dev.follow", lambda *_: 0)
     monkeypatch.setattr(flo.cli.worker.reload.Reloader, "run", lambda reloader: 0)
     prepare_access(client, tmp_path, monkeypatch)
     prepare_namespaces(client)

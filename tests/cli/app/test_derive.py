@@ -166,4 +166,4 @@ def test_a_command_may_be_declared_whole_by_its_operation():
 def test_of_a_command_declared_whole_every_field_of_the_reply_is_shown():
     skipped = ScheduleSkipped(skipped_at_ms=0, next_at_ms=None)
 
-    assert fields_text(skipped) == "Skipped: 1970-01-01 00:00:00\nNext:    never"
+    assert fields_text(skipped) == "Skipped: 1970-01-01 00:00:00+00:00\nNext:    never"

@@ -95,12 +95,13 @@ def test_a_server_out_of_reach_is_five_and_a_hint(shell, monkeypatch):
     assert hint == "Is a server running? Start one with: flo server start"
 
 
-def test_what_does_not_exist_is_one(shell):
+def test_what_does_not_exist_is_one(shell, namespace):
     assert shell("flo action status send-email-9") == (
         1,
         "",
         "Error: run 'send-email-9' does not exist [run_not_found]\n"
-        "See which there are with: flo action runs NAME\n",
+        "See which there are with: flo action runs send-email\n"
+        f"Looked in namespace {namespace!r}.\n",
     )
 
 

@@ -1,4 +1,5 @@
 import json
+import re
 
 import pytest
 
@@ -67,9 +68,20 @@ def test_one_is_told_from_many(count, text):
     assert count_text(count, "record") == text
 
 
-def test_times_are_in_utc():
-    assert time_text(1_773_482_400_000) == "2026-03-14 10:00:00"
+def test_times_are_those_of_this_machine_with_their_distance_from_utc(in_zone):
+    in_zone("Europe/Berlin")
+
+    assert time_text(1_773_482_400_000) == "2026-03-14 11:00:00+01:00"
+    assert time_text(1_784_023_200_000) == "2026-07-14 12:00:00+02:00"
     assert time_text(None) is None
+
+
+def test_with_utc_they_are_in_utc(shell, client, in_zone):
+    in_zone("Asia/Tokyo")
+    client.actions.register("send-email")
+
+    assert re.search(r"Created: +20\S+ \S+\+09:00\n", shell("flo action info send-email").out)
+    assert re.search(r"Created: +20\S+ \S+\+00:00\n", shell("flo action info send-email --utc").out)
 
 
 @pytest.mark.parametrize(

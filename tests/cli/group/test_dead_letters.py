@@ -121,7 +121,7 @@ def test_a_record_that_is_no_dead_letter_is_not_found(shell, client, ids, verb):
 
     assert printed.code == 1
     assert "[dead_letter_not_found]" in printed.err
-    assert printed.err.endswith("flo stream group dead-letters STREAM GROUP\n")
+    assert printed.err.endswith("flo stream group dead-letters orders billing\n")
     assert dead(client) == 3
 
 

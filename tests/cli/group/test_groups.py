@@ -217,5 +217,5 @@ def test_a_group_that_is_not_there_is_not_found(shell, client, verb):
 
     assert printed.code == 1
     assert printed.err.endswith(
-        "[group_not_found]\nSee which there are with: flo stream group list STREAM\n"
+        "[group_not_found]\nSee which there are with: flo stream group list orders\n"
     )

@@ -223,6 +223,7 @@ def test_a_consumer_takes_over_what_another_has_had_for_too_long(shell, monkeypa
             f"{TEN_O_CLOCK_MS}-1 [hot]: 1 (delivery 2)\n"
         )
         assert shell(f"flo stream group pending {GROUP}").out.splitlines() == [
-            "ID               CONSUMER  DELIVERIES  DELIVERED            UNTIL",
-            "1773482400000-1  worker-2  2           2026-03-14 10:00:30  2026-03-14 10:01:30",
+            "ID               CONSUMER  DELIVERIES  DELIVERED                  UNTIL",
+            "1773482400000-1  worker-2  2           2026-03-14 10:00:30+00:00  "
+            "2026-03-14 10:01:30+00:00",
         ]

@@ -117,7 +117,7 @@ def test_a_value_may_be_set_only_over_one_version(shell, client):
     late = shell(f"flo kv set a 3 --cas {version}")
 
     assert late.code == 3
-    assert "[version_mismatch]\nSee what it is now with: flo kv get KEY" in late.err
+    assert "[version_mismatch]\nSee what it is now with: flo kv get a" in late.err
     assert value(client, "a") == b"2"
 
 

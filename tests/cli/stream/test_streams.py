@@ -28,7 +28,7 @@ def test_a_session_with_a_stream(shell, monkeypatch):
         )
         assert shell("flo stream info orders").out.splitlines() == [
             "Stream:     orders",
-            "Created:    2026-03-14 10:00:00",
+            "Created:    2026-03-14 10:00:00+00:00",
             "Partitions: 1",
             "Records:    1",
             "Bytes:      20",

@@ -34,7 +34,7 @@ def test_a_task_is_taken(shell, monkeypatch):
             "Action: process-order\n"
             'Payload: {"order":1}\n'
             "Attempt: 1\n"
-            "Created: 2026-03-14 10:00:00\n",
+            "Created: 2026-03-14 10:00:00+00:00\n",
             "",
         )
 

@@ -148,10 +148,10 @@ def test_everything_there_is_to_know_of_a_worker(shell, monkeypatch):
             "Current Load:    0 / 10",
             "Tasks Completed: 1",
             "Tasks Failed:    0",
-            "Registered:      2026-03-14 10:00:00",
-            "Last Heartbeat:  2026-03-14 10:00:00",
+            "Registered:      2026-03-14 10:00:00+00:00",
+            "Last Heartbeat:  2026-03-14 10:00:00+00:00",
             "Processes (2):   process-order (action) — runs: 1, fails: 0,"
-            " last run: 2026-03-14 10:00:00",
+            " last run: 2026-03-14 10:00:00+00:00",
             "                 send-email (action) — runs: 0, fails: 0, last run: never",
             'Labels:          {"gpu": true}',
             'Metadata:        {"version": "1.2"}',

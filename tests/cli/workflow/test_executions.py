@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import sys
 
 import pytest
@@ -14,7 +15,7 @@ NOT_FOUND = (
 )
 ENDED = (
     "Error: run 'wfrun-1' has ended already: it is cancelled [run_has_ended]\n"
-    "Repeat it with: flo workflow rerun RUN\n"
+    "Repeat it with: flo workflow rerun wfrun-1\n"
 )
 
 
@@ -27,7 +28,7 @@ def begun(order):
 
 
 def line_of(shell, run_id="wfrun-1"):
-    return json.loads(shell(f"flo workflow status {run_id}").out)
+    return json.loads(shell(f"flo workflow status {run_id} --format json").out)
 
 
 def test_a_run_from_its_start_to_its_end(shell, order):
@@ -134,17 +135,20 @@ def test_a_run_keeps_the_version_it_was_started_with(shell, order):
     assert [line_of(shell, f"wfrun-{number}")["version"] for number in (1, 2)] == ["1", "2"]
 
 
-def test_a_status_is_one_line_that_begins_with_what_everyone_looks_for(shell, begun):
-    line = shell("flo workflow status wfrun-1").out
+def test_a_status_is_for_reading(shell, begun):
+    said, _, steps = shell("flo workflow status wfrun-1 --utc").out.partition("\n\n")
 
-    start = '{"run_id":"wfrun-1","workflow":"order","version":"1","status":"waiting",'
-    assert line.startswith(start)
-    assert line.count("\n") == 1
-    shown = json.loads(line)
-    assert shown["current_step"] == "approve"
-    assert shown["steps"][0]["output"] == {"charged": 7}
-    assert shown["waits"][0]["signal"] == "approval"
-    assert "error" not in shown
+    lines = dict(re.split(": +", line, maxsplit=1) for line in said.splitlines())
+    assert list(lines)[:4] == ["Run", "Workflow", "Status", "Waits for"]
+    assert lines["Workflow"].startswith("order 1 (definition ")
+    assert lines["Status"] == "waiting at approve"
+    assert lines["Waits for"].startswith("signal 'approval' at approve, until 20")
+    assert lines["Created"].endswith("+00:00")
+    assert lines["Input"] == '{"amount":7}'
+    assert "Error" not in lines
+    heading, row = steps.splitlines()
+    assert heading.split() == ["STEP", "OUTCOME", "ENDED", "RESULT"]
+    assert re.fullmatch(r'start +success +\S+ \S+\+00:00 +\{"charged": ?7\}', row)
 
 
 def test_a_status_in_json_is_all_there_is(shell, begun):
@@ -291,7 +295,10 @@ def test_a_run_cannot_be_repeated_from_a_step_that_is_not_there(shell, begun):
     ],
 )
 def test_a_run_that_does_not_exist_has_a_hint_of_its_own(shell, order, line):
-    assert shell(f"flo workflow {line}") == (1, "", NOT_FOUND)
+    printed = shell(f"flo workflow {line}")
+
+    assert (printed.code, printed.out) == (1, "")
+    assert printed.err.startswith(NOT_FOUND)
 
 
 def test_calls_are_shown_with_the_status_and_with_the_history(shell, order):
@@ -313,10 +320,9 @@ def test_calls_are_shown_with_the_status_and_with_the_history(shell, order):
     assert both["history"][0]["type"] == "workflow_started"
 
 
-def test_a_status_line_has_the_short_digest_of_the_definition(shell, order):
+def test_a_status_has_the_short_digest_of_the_definition(shell, order):
     run = order.workflows.start("order")
-
-    line = json.loads(shell(f"flo workflow status {run.run_id}").out)
-
     digest = order.workflows.status(run.run_id).definition
-    assert (len(digest), line["definition"]) == (64, digest[:12])
+
+    assert len(digest) == 64
+    assert f"(definition {digest[:12]})" in shell(f"flo workflow status {run.run_id}").out

@@ -97,12 +97,12 @@ def test_a_run_that_has_ended_is_shown_whole(shell, begun):
 
     history = begun.workflows.history("wfrun-1").items
     assert types(lines[:-1]) == [entry.type for entry in history]
-    assert all(re.match(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d  \w+", line) for line in lines[:-1])
+    assert all(re.match(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\+00:00  \w+", line) for line in lines[:-1])
 
 
 def test_each_line_tells_the_step_and_what_there_is_to_tell(shell, begun):
     begun.workflows.cancel("wfrun-1", "two\nlines")
-    lines = [line[21:] for line in shell("flo workflow watch wfrun-1").out.splitlines()]
+    lines = [line[27:] for line in shell("flo workflow watch wfrun-1").out.splitlines()]
 
     assert lines == [
         'workflow_started      -                 {"amount":7}',

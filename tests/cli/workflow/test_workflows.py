@@ -191,7 +191,7 @@ def test_a_disabled_workflow_starts_no_runs_until_it_is_enabled(shell, order):
         3,
         "",
         "Error: workflow 'order' is disabled [workflow_disabled]\n"
-        "Enable it with: flo workflow enable NAME\n",
+        "Enable it with: flo workflow enable order\n",
     )
     charge(order)
     assert run.status().current_step == "approve"
@@ -239,11 +239,12 @@ def test_a_deletion_in_json_and_raw(shell, order):
 
 @pytest.mark.parametrize("verb", ["definition", "enable", "disable", "delete", "graph", "start"])
 def test_a_workflow_nobody_deployed_is_not_found(shell, verb):
-    assert shell(f"flo workflow {verb} nobody") == (
-        1,
-        "",
+    printed = shell(f"flo workflow {verb} nobody")
+
+    assert (printed.code, printed.out) == (1, "")
+    assert printed.err.startswith(
         "Error: workflow 'nobody' is not deployed [workflow_not_found]\n"
-        "See which there are with: flo workflow list\n",
+        "See which there are with: flo workflow list\n"
     )
 
 

@@ -13,8 +13,8 @@ from flo.cli.app.output import (
     aligned,
     counts_text,
     enabled_text,
-    lines,
     payload_text,
+    pretty_text,
     table,
     time_text,
     to_json,
@@ -83,7 +83,7 @@ def action() -> None:
 
 
 def _run_text(run: RunView) -> str:
-    return "\n".join(filter(None, [table(STATUS_COLUMNS, [run]), _run_details(run)]))
+    return "\n\n".join(filter(None, [table(STATUS_COLUMNS, [run]), _run_details(run)]))
 
 
 def _run_details(run: RunView) -> str:
@@ -104,7 +104,8 @@ def _run_details(run: RunView) -> str:
         "cancelled by": run.cancelled_by,
         "took": _spent_text(run.took_ms, run.held_ms),
         "outcome": run.outcome,
-        "output": payload_text(run.output),
+        "input": pretty_text(run.input) if is_begun else None,
+        "output": pretty_text(run.output),
         "error": run.error,
         "error code": run.error_code if run.error_code != FAILURE_CODE else None,
         "retryable": "no" if run.retryable is False else None,
@@ -119,7 +120,7 @@ def _run_details(run: RunView) -> str:
         )
         if attempt.late_report is not None:
             details[f"attempt {attempt.number} late"] = _late_text(attempt.late_report)
-    return lines(details)
+    return aligned({f"{name[0].upper()}{name[1:]}": value for name, value in details.items()})
 
 
 def _spent_text(took_ms: int | None, held_ms: int | None) -> str | None:

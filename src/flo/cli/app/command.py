@@ -93,7 +93,8 @@ class CommandGroup(click.Group):
         try:
             return super().invoke(ctx)
         except FloError as error:
-            if hint := self.hints.get(error.code):
+            hint = self.hints.get(error.code)
+            if hint is not None and not getattr(error, "__notes__", None):
                 error.add_note(hint)
             raise
 

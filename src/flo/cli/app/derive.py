@@ -22,6 +22,7 @@ import click
 import msgspec
 
 from flo.cli.app.command import FloCommand
+from flo.cli.app.hints import add_hints
 from flo.cli.app.options import Format, GlobalSettings, pass_settings
 from flo.cli.app.output import Columns, aligned, count_text, show, show_list, time_text
 from flo.cli.app.pages import LIMIT_DEFAULT, Page, collect, page_options
@@ -69,10 +70,14 @@ def operation_command(
 
         def run(settings: GlobalSettings, /, **values: Any) -> None:
             fields = {one: values.pop(one) for one in message.__struct_fields__ if one in values}
+            built: M | None = None
             try:
-                carry_out(settings, build(message, fields), **values)
+                built = build(message, fields)
+                carry_out(settings, built, **values)
             except FloError as error:
                 error.message = reworded(error.message, names)
+                if built is not None:
+                    add_hints(settings, built, error)
                 raise
 
         params = [one for field in given for one in parameters_of(message, field)]
@@ -197,7 +202,7 @@ def _declared_command(name: str, operation: Operation) -> FloCommand:
 
 
 def fields_text(reply: Message) -> str:
-    """A line for every field of a reply; times in UTC."""
+    """A line for every field of a reply."""
     values = msgspec.structs.asdict(reply)
     return aligned(
         {

@@ -65,6 +65,10 @@ class FloGroup(CommandGroup):
     cls=FloGroup,
     lazy={
         "server": LazyCommand("flo.cli.server.server:server", "Start a server, or ask how it is."),
+        "dev": LazyCommand(
+            "flo.cli.dev.dev:dev",
+            "Run a server with workers and workflows that follow their files.",
+        ),
         "action": LazyCommand(
             "flo.cli.action.actions:action", "Register actions, invoke them, see their runs."
         ),

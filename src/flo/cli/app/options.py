@@ -23,6 +23,7 @@ PORT_DEFAULT = 9000
 RAW_FLAG = "--raw"
 """A payload is sent as it is."""
 RAW_KEY = "flo.cli.raw"
+UTC_KEY = "flo.cli.utc"
 
 
 class Format(StrEnum):
@@ -137,6 +138,11 @@ def _remember_format(context: click.Context, option: click.Parameter, value: str
     _remember(context, option, None if value is None else _FORMATS[value])
 
 
+def _remember_utc(context: click.Context, option: click.Parameter, is_utc: bool) -> None:
+    if is_utc:
+        context.meta[UTC_KEY] = True
+
+
 def _choose_key(context: click.Context, key: str | None) -> None:
     if key is not None:
         from flo.client.session.chosen_keys import idempotency_key
@@ -204,6 +210,15 @@ _FLAGS: tuple[tuple[str, tuple[str, ...], dict[str, Any]], ...] = (
         {
             "metavar": "KEYFILE",
             "help": "Open payloads with these keys, and seal what is sent.  [FLO_PAYLOAD_KEYS]",
+        },
+    ),
+    (
+        "utc",
+        ("--utc",),
+        {
+            "is_flag": True,
+            "callback": _remember_utc,
+            "help": "Show times in UTC, and not in the time of this machine.",
         },
     ),
     (

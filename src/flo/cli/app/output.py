@@ -2,13 +2,13 @@
 
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 import click
 import msgspec
 
-from flo.cli.app.options import Format
+from flo.cli.app.options import UTC_KEY, Format
 from flo.cli.app.say import say
 from flo.core.printable import printable, printable_json
 from flo.model.declare.payload import to_json_values
@@ -20,6 +20,8 @@ Columns: TypeAlias = Mapping[str, Callable[[T], object]]
 """Headings, and what stands under each."""
 
 NOTHING = "-"
+SHORT_LENGTH = 60
+"""JSON of so many characters stays on its line."""
 
 
 def show(form: Format, value: Any, *, text: str, raw: str | bytes) -> None:
@@ -89,10 +91,18 @@ def counts_text(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{count} {name}" for name, count in counts.items() if count) or "none"
 
 
-def time_text(at_ms: int | None) -> str | None:
+def time_text(at_ms: int | None, zone: tzinfo | None = None) -> str | None:
+    """A moment in the time of this machine, or in UTC with --utc, and how far that is from UTC."""
     if at_ms is None:
         return None
-    return datetime.fromtimestamp(at_ms / 1_000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    at = datetime.fromtimestamp(at_ms / 1_000, UTC).astimezone(zone or shown_zone())
+    return at.isoformat(" ", "seconds")
+
+
+def shown_zone() -> tzinfo | None:
+    """None is the zone of this machine."""
+    context = click.get_current_context(silent=True)
+    return UTC if context is not None and context.meta.get(UTC_KEY) else None
 
 
 def since_text(since: SinceView | None) -> str | None:
@@ -140,6 +150,16 @@ def duration_text(duration_ms: int) -> str:
     if hours:
         return f"{hours} h {minutes} min"
     return f"{minutes} min {seconds} s" if minutes else f"{seconds} s"
+
+
+def pretty_text(payload: bytes | None) -> str:
+    """A payload for reading: JSON on as many lines as it takes, if it is not short."""
+    text = payload_text(payload)
+    try:
+        shown = to_json(msgspec.json.decode(text), indent=-1)
+        return shown if len(shown) <= SHORT_LENGTH else to_json(msgspec.json.decode(text))
+    except (msgspec.DecodeError, RecursionError):
+        return text
 
 
 def payload_text(payload: bytes | None) -> str:

@@ -159,9 +159,10 @@ worker.add(
     list_command(
         "list",
         ListWorkers,
+        Flag("all", "--all"),
         columns=WORKER_COLUMNS,
         none="no workers",
-        examples=["flo worker list", "flo worker list --format json"],
+        examples=["flo worker list", "flo worker list --all", "flo worker list --format json"],
     ),
     plain_command(
         "info",

@@ -105,8 +105,7 @@ RUN_COMMANDS = (
             "--since",
             type=ReadFrom(read_since, "time"),
             metavar="TIME",
-            help="Only runs started since then: 2026-03-14T10:00 (UTC), or how long ago: 90m, 12h, "
-            "7d.",
+            help="Only runs started since then: 2026-03-14T10:00, or how long ago: 90m, 12h, 7d.",
         ),
         "subject",
         columns=RUN_COLUMNS,

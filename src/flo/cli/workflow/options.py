@@ -3,12 +3,13 @@
 import re
 import sys
 import time
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
 import click
 
+from flo.cli.app.output import shown_zone
 from flo.cli.app.parameters import Flag
 
 STDIN = "-"
@@ -17,6 +18,12 @@ FILE_HELP = "The file that holds the definition, in YAML or JSON; - reads it fro
 
 VERSION = Flag("version", "-v", metavar="VERSION")
 file_option = click.option(*FILE, required=True, metavar="FILE", help=FILE_HELP)
+server_option = click.option(
+    "--server",
+    "asks_server",
+    is_flag=True,
+    help="Ask the server, too: it knows which actions are registered.",
+)
 strict_option = click.option("--strict", is_flag=True, help="Take a warning for an error.")
 
 _AGO = re.compile(r"(\d+)\s*(s|m|min|h|d|w)")
@@ -45,7 +52,7 @@ def read_document(file: str) -> Document:
 
 
 def read_since(text: str, flag: str) -> int:
-    """A time in milliseconds: a date, a date with a time (UTC by default), or how long ago."""
+    """A time in milliseconds: a date, a date with a time (as times are shown), or how long ago."""
     if ago := _AGO.fullmatch(text.strip()):
         seconds = int(ago[1]) * _SECONDS[ago[2]]
         return max(round((time.time() - seconds) * 1_000), 0)
@@ -56,4 +63,6 @@ def read_since(text: str, flag: str) -> int:
             f"{flag}: expected a time like 2026-03-14T10:00, or how long ago like 90m, 12h or 7d; "
             f"got {text!r}"
         ) from error
-    return round((at if at.tzinfo is not None else at.replace(tzinfo=UTC)).timestamp() * 1_000)
+    if at.tzinfo is None:
+        at = at.replace(tzinfo=shown_zone())
+    return round(at.timestamp() * 1_000)

@@ -27,12 +27,19 @@ if TYPE_CHECKING:
     from flo.workflow.document.problem import Problem
 
 
-def show_validation(settings: GlobalSettings, document: Document, *, strict: bool) -> None:
+def show_validation(
+    settings: GlobalSettings, document: Document, *, strict: bool, asks_server: bool = False
+) -> None:
     """Show all problems of a document; exit if there are errors among them."""
+    from flo.workflow.document.problem import Problem
     from flo.workflow.document.read import read, strictly
 
     reading = read(document.text)
     definition, problems = strictly(reading) if strict else reading
+    if asks_server:
+        with settings.connect() as flo:
+            found = flo.workflows.validate(document.text, strict=strict).problems
+        problems = tuple(msgspec.convert(found, list[Problem]))
     is_valid = definition is not None
     value = {
         "file": document.name,

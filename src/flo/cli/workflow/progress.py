@@ -9,7 +9,8 @@ from flo.cli.app.options import Format, GlobalSettings
 from flo.cli.app.output import Columns, show, show_list, table, time_text, to_json
 from flo.cli.app.pages import LIMIT_DEFAULT, collect, page_options
 from flo.cli.app.say import say
-from flo.core.printable import printable
+from flo.cli.workflow.status import DIGEST_SHOWN as DIGEST_SHOWN
+from flo.cli.workflow.status import status_text
 from flo.model.declare.payload import payload_to_json
 from flo.model.executions.history import GetHistory, HistoryView
 from flo.model.executions.steps import CallView, GetSteps
@@ -17,7 +18,6 @@ from flo.model.ids import LIST_LIMIT_MAX, RunId
 from flo.model.workflows import GetWorkflowRun, StepView, WorkflowRunView
 
 DETAIL_SHOWN_MAX = 60
-DIGEST_SHOWN = 12
 
 CALLS = click.Option(["--calls"], is_flag=True, help="Also every attempt at every step.")
 
@@ -77,14 +77,6 @@ def run_value(run: WorkflowRunView) -> dict[str, object]:
     return value
 
 
-def run_line(run: WorkflowRunView) -> str:
-    """The same on one line, without what there is none of; of the definition, what tells it."""
-    there = {name: at for name, at in run_value(run).items() if at not in (None, [], {}, False)}
-    if run.definition is not None:
-        there["definition"] = run.definition[:DIGEST_SHOWN]
-    return printable(to_json(there, indent=-1))
-
-
 def _step_value(step: StepView) -> dict[str, object]:
     output, _ = payload_to_json(step.output)
     return {
@@ -121,11 +113,11 @@ def _calls_text(run_id: RunId, calls: list[CallView]) -> str:
     aliases=["get"],
 )
 def status(settings: GlobalSettings, query: GetWorkflowRun, calls: bool) -> None:
-    """Show how the run RUN is doing, as a line of JSON; with --format json, all there is."""
+    """Show how the run RUN is doing, for reading; with --format json, all there is."""
     with settings.connect() as flo:
         run = flo.call(query)
         made = _calls_of(flo.call, query) if calls else []
-    value, text = run_value(run), run_line(run)
+    value, text = run_value(run), status_text(run)
     if calls:
         value["calls"], text = made, f"{text}\n\n{_calls_text(run.run_id, made)}"
     show(settings.format, value, text=text, raw=run.status)

@@ -9,7 +9,13 @@ from flo.cli.app.output import Columns, enabled_text, show, time_text
 from flo.cli.workflow.definition import definition
 from flo.cli.workflow.executions import RUN_COMMANDS
 from flo.cli.workflow.graph import graph
-from flo.cli.workflow.options import VERSION, file_option, read_document, strict_option
+from flo.cli.workflow.options import (
+    VERSION,
+    file_option,
+    read_document,
+    server_option,
+    strict_option,
+)
 from flo.cli.workflow.problems import print_problems, refused, show_validation
 from flo.cli.workflow.progress import DIGEST_SHOWN
 from flo.cli.workflow.watch import watch
@@ -88,13 +94,14 @@ def create(settings: GlobalSettings, file: str, strict: bool) -> None:
 )
 @file_option
 @strict_option
+@server_option
 @pass_settings
-def validate(settings: GlobalSettings, file: str, strict: bool) -> None:
-    """Check a definition, and deploy nothing; no server is asked.
+def validate(settings: GlobalSettings, file: str, strict: bool, asks_server: bool) -> None:
+    """Check a definition, and deploy nothing; no server is asked, unless with --server.
 
     With errors the exit code is 3, with warnings alone 0. With --strict, a warning is an error.
     """
-    show_validation(settings, read_document(file), strict=strict)
+    show_validation(settings, read_document(file), strict=strict, asks_server=asks_server)
 
 
 workflow.add(

@@ -19,6 +19,13 @@ from flo.model.workers import (
     WorkerView,
 )
 
+LISTED_MS = 60 * 60 * 1_000
+"""So long a worker that was lost stays in the list."""
+
+
+def _is_long_lost(worker: Worker, context: Context) -> bool:
+    return worker.lost_at_ms is not None and context.now_ms - worker.lost_at_ms >= LISTED_MS
+
 
 def get_worker(state: State, query: GetWorker, context: Context) -> WorkerView:
     space = state.space(query.namespace)
@@ -29,8 +36,11 @@ def get_worker(state: State, query: GetWorker, context: Context) -> WorkerView:
 def list_workers(state: State, query: ListWorkers, context: Context) -> WorkerPage:
     space = state.space(query.namespace)
     ids, cursor = page_of(space.workers, query)
+    workers = (space.workers[worker_id] for worker_id in ids)
     views = [
-        _worker_view(query.namespace, space, space.workers[worker_id], context) for worker_id in ids
+        _worker_view(query.namespace, space, worker, context)
+        for worker in workers
+        if query.all or not _is_long_lost(worker, context)
     ]
     return WorkerPage(items=views, cursor=cursor)
 

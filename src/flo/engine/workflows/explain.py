@@ -21,6 +21,7 @@ from flo.engine.workflows.lookups import ended_workflow
 from flo.engine.workflows.queries import wait_view
 from flo.engine.workflows.records import AWAITED_PIPELINE, Branch, WorkflowRecord
 from flo.engine.workflows.rules import not_found
+from flo.engine.workflows.warn.reruns import rerun_advice
 from flo.engine.workflows.warn.signals import awaited_types, signal_warning, untaken_signals
 from flo.model.explain import Cause, CauseCode, since_when
 from flo.model.ids import ActionName, Namespace
@@ -89,10 +90,7 @@ def _ended(
 ) -> Explanation:
     run_id = record.run.run_id
     failed = [name for name, result in record.results.items() if result.outcome != "success"]
-    advice = [f"flo workflow history {run_id}"]
-    if record.status is not WorkflowStatus.COMPLETED:
-        step = failed[-1] if failed else "start"
-        advice.append(f"flo workflow rerun {run_id} --from {step}")
+    advice = [f"flo workflow history {run_id}", *rerun_advice(space, record, failed)]
     summary = f"It has ended at {record.terminal}: it is {record.status}."
     ended = Cause(
         code=CauseCode.ENDED,
