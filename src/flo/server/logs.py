@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Callable
 from io import StringIO
-from typing import Any, TextIO, cast
+from typing import Any, TextIO
 
 import msgspec
 import structlog
@@ -109,22 +109,12 @@ def set_up_logs(level: str, log_format: LogFormat) -> None:
             *rendering,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
-        logger_factory=structlog.PrintLoggerFactory(cast(TextIO, StandardError())),
-        cache_logger_on_first_use=True,
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        cache_logger_on_first_use=False,  # a program with a server in it may set up logs anew
     )
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(PrintableFormatter(logging.BASIC_FORMAT))
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
-
-
-class StandardError:
-    """Standard error as it is when a line is written: loggers are kept, but it may be exchanged."""
-
-    def write(self, text: str) -> int:
-        return sys.stderr.write(text)
-
-    def flush(self) -> None:
-        sys.stderr.flush()
 
 
 def _as_one_line(logger: Any, method: str, event: EventDict) -> EventDict:
