@@ -3,7 +3,13 @@
 import pytest
 
 from flo.model.actions import GetAction, ListActions, RegisterAction
-from flo.model.blocks.blocks import DeleteBlock, GetBlock, ListBlocks
+from flo.model.blocks.blocks import (
+    BlockDeclaration,
+    DeleteBlock,
+    GetBlock,
+    ListBlocks,
+    RegisterBlocks,
+)
 from flo.model.blocks.jobs import GetJob, ListJobs
 from flo.model.blocks.names import (
     JobType,
@@ -118,3 +124,11 @@ def test_a_block_can_be_deleted_and_pages_go_on():
     assert engine.query(ListBlocks(limit=2, cursor=page.cursor)).items == []
     with pytest.raises(NotFound):
         engine.execute(DeleteBlock(block="lab/c:1.0.0"))
+
+
+@pytest.mark.parametrize(("name", "version"), [("", "1.0.0"), ("set-vlan", "newest")])
+def test_a_block_with_a_name_or_version_that_is_none_is_refused(name, version):
+    declared = BlockDeclaration(package="network", name=name, version=version)
+
+    with pytest.raises(Invalid, match="expected a"):
+        given().execute(RegisterBlocks(blocks=[declared]))

@@ -24,6 +24,7 @@ from flo.model.blocks.blocks import (
     RegisteredBlock,
 )
 from flo.model.blocks.names import JobType, job_action, parse_reference
+from flo.model.declare.fields import check_fields
 from flo.model.errors import Invalid, NotFound
 from flo.model.ids import Namespace
 
@@ -38,6 +39,7 @@ def decide_register(state: State, command: RegisterBlocks, context: Context) -> 
     registered: list[RegisteredBlock] = []
     ahead: dict[str, BlockRecord] = {}
     for spec in command.blocks:
+        check_fields(spec)
         block = _block(spec, context.now_ms)
         known = ahead.get(block.id) or _known(space.blocks, block)
         registered.append(RegisteredBlock(block=block.id, created=known is None))
