@@ -19,6 +19,7 @@ START_PROCESSES = {
     "server/upkeep.py": "the snapshotter",
     "server/inside/schema_checker.py": "the process that holds payloads against schemas",
     "wasm/compiler.py": "the compiler of modules",
+    "cli/dev/dev.py": "the server and the workers of flo dev",
     "cli/worker/reload.py": "flo worker run again, as cli/worker/run.py words it",
     "testing/process.py": "a server for a test",
     "worker/pipelines/context.py": "a program that a role handler runs",
