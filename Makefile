@@ -35,6 +35,7 @@ proofs: setup    ## The proofs at full size: kills, races, 500 seeds; takes hour
 	@set -e; for proof in $(PROOFS); do echo "== $$proof"; $(BIN)/python tests/acceptance/$$proof; done
 	@$(BIN)/python -m simulator --seed 1 --seeds 500 --operations 20000
 	@$(BIN)/python -m simulator.pipelines.simulation --seed 1 --seeds 500
+	@$(BIN)/python -m simulator.safety.simulation --seed 1 --seeds 500
 	@$(BIN)/python -m simulator.replays --each 1000
 	@$(UV) run --isolated --frozen --quiet $(EXTRAS) --group proofs python tests/acceptance/api_conformance.py
 

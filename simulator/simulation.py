@@ -104,6 +104,8 @@ class Simulation:
     `population` the seed draws one; `documents` are workflows besides the usual ones.
     """
 
+    server_kind = SimulatedServer
+
     def __init__(
         self,
         seed: int,
@@ -157,7 +159,7 @@ class Simulation:
 
     async def _play(self) -> None:
         world = self._world
-        server = SimulatedServer(
+        server = self.server_kind(
             world,
             rng_from(self._rng),
             wait_for_log=self._wait_for_log,

@@ -286,3 +286,7 @@ def environment(server: ServerProcess | None) -> dict[str, str]:
 
 def test_payloads_are_sealed_from_end_to_end() -> None:
     assert run("sealed_payloads.py").splitlines()[:2] == ["Alice is well", "False"]
+
+
+def test_a_secret_that_is_repeated_is_taken_out() -> None:
+    assert "charged with [secret STRIPE_KEY]" in run("charge_with_secret.py").splitlines()

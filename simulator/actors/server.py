@@ -24,6 +24,7 @@ from flo.server.router import Router
 from flo.server.rpc.connection import RpcConnection
 from flo.server.rpc.listener import Listener
 from flo.server.upkeep import Upkeep
+from flo.server.vault.door import MessageHandler
 from flo.shard.loop import Shard
 from flo.shard.replay import recover
 from flo.shard.snapshot import dump, fingerprint, load
@@ -98,13 +99,25 @@ class SimulatedServer:
         self._inside = SimulatedInsideWorker(world, rng_from(self._rng), self._shard)
         self._inside.start()
         watcher = SimulatedListener(world.trace)
-        router = self._router = Router(self._shard, triggers=self._triggers)
+        self._router = self._new_router(self._shard, self._triggers)
         listener = self._listener = Listener(
-            router, clock, watcher, "simulated", 9000, worker_grace_ms=WORKER_GRACE_MS
+            self._way_in(self._router),
+            clock,
+            watcher,
+            "simulated",
+            9000,
+            worker_grace_ms=WORKER_GRACE_MS,
         )
         listener.workers.expect(expected_workers(self._shard.state))
         world.network.listen(lambda: self._accept(listener))
         world.trace.happened("server started")
+
+    def _new_router(self, shard: Shard, triggers: Triggers) -> Router:
+        return Router(shard, triggers=triggers)
+
+    def _way_in(self, router: Router) -> MessageHandler:
+        """What the listener hands messages to."""
+        return router
 
     async def stop(self) -> None:
         """In order: first the listener, then the shard, as a server does."""

@@ -35,6 +35,9 @@ class Invariant(StrEnum):
     HOLDER_REPORTS = "only its holder ends an attempt; the result of a lost lease is refused"
     SINCE_RIGHT = "since when something is so is the place of the event that made it so"
     BREAKERS_TURN = "a breaker opens when it is closed, and half-opens when it is open"
+    SECRETS_SEALED = "the value of a secret is in no event, row or answer but that of a claim"
+    SECRETS_GIVEN = "a task comes with the values of the secrets that its action names, no others"
+    AUDITED_ONCE = "an audited command, allowed or refused, is one entry, in its own append"
     EVENTS_HAVE_CALLERS = "every event in the log follows who caused it, counted once"
     ONE_CALL_ONE_EFFECT = "a request is carried out once, and noted with what it led to"
     LATE_REPORTS_KEPT = (

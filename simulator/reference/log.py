@@ -11,6 +11,7 @@ from flo.engine.machine import FOLDS, merged
 from flo.engine.streams.events import StreamTrimmed
 from flo.engine.workflows.calls.late import LATE_KIND
 from flo.model.base import Event
+from flo.model.safety.audit import AUDIT_KIND
 from flo.model.storage.archive import ArchiveAddress, Archived
 from flo.model.storage.payloads import LargePayload
 from flo.model.storage.records import Chunk
@@ -34,6 +35,7 @@ from simulator.reference.streams import StreamReference
 from simulator.reference.workers import WorkerReference
 from simulator.reference.workflow_timeline import WORKFLOW_KINDS
 from simulator.reference.workflows import WorkflowReference
+from simulator.safety.reference import SafetyReference
 
 MODELS = (
     CallerReference,
@@ -48,6 +50,7 @@ MODELS = (
     WorkflowReference,
     PipelineReference,
     BlockReference,
+    SafetyReference,
 )
 HANDLERS = merged(*(handlers_of(model) for model in MODELS))
 """The name of the method that reads an event."""
@@ -57,7 +60,9 @@ assert HANDLERS.keys() == FOLDS.keys(), (
     f"and the machine does not know {HANDLERS.keys() - FOLDS.keys()}"
 )
 
-OTHER_KINDS = WORKFLOW_KINDS | PIPELINE_KINDS | BLOCK_KINDS | {DEAD_RECORD_KIND, LATE_KIND}
+OTHER_KINDS = (
+    WORKFLOW_KINDS | PIPELINE_KINDS | BLOCK_KINDS | {DEAD_RECORD_KIND, LATE_KIND, AUDIT_KIND}
+)
 """What is in the archive and is no run of an action."""
 
 
@@ -90,6 +95,7 @@ class ReferenceModel:
         self.workflows = WorkflowReference(observer, self.runs)
         self.pipelines = PipelineReference(observer)
         self.blocks = BlockReference(observer)
+        self.safety = SafetyReference(observer)
         self.namespaces.forget = [
             model.forget
             for model in (
@@ -104,6 +110,7 @@ class ReferenceModel:
                 self.workflows,
                 self.pipelines,
                 self.blocks,
+                self.safety,
             )
         ]
         self._at_ms = 0
@@ -130,6 +137,7 @@ class ReferenceModel:
     ) -> None:
         self.observer.hold(Invariant.TIME_GROWS, at_ms >= self._at_ms, at_ms, self._at_ms)
         self.position = self.observer.position = self.position + 1
+        self.safety.begin(events, archived)
         self.callers.begin()
         self.workers.begin()
         self.runs.begin()

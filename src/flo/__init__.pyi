@@ -25,6 +25,8 @@ from flo.client.proxies.nouns import BlockingConsumerGroup as BlockingConsumerGr
 from flo.client.proxies.nouns import BlockingInvocation as BlockingInvocation
 from flo.client.proxies.nouns import BlockingKvTransaction as BlockingKvTransaction
 from flo.client.proxies.nouns import BlockingWorkflowHandle as BlockingWorkflowHandle
+from flo.client.safety.audit import Audit as Audit
+from flo.client.safety.secrets import Secrets as Secrets
 from flo.client.schedules import Schedules as Schedules
 from flo.client.session.chosen_keys import idempotency_key as idempotency_key
 from flo.client.session.tracing import disable_tracing as disable_tracing
@@ -133,6 +135,12 @@ from flo.model.runs import RunStatus as RunStatus
 from flo.model.runs import RunView as RunView
 from flo.model.runs import Task as Task
 from flo.model.runs import Touched as Touched
+from flo.model.safety.audit import AuditEntry as AuditEntry
+from flo.model.safety.audit import AuditPage as AuditPage
+from flo.model.safety.secrets import SecretPage as SecretPage
+from flo.model.safety.secrets import SecretSet as SecretSet
+from flo.model.safety.secrets import SecretsResealed as SecretsResealed
+from flo.model.safety.secrets import SecretView as SecretView
 from flo.model.schedules import SchedulePage as SchedulePage
 from flo.model.schedules import ScheduleView as ScheduleView
 from flo.model.storage.records import StreamRecord as StreamRecord

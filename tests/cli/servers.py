@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from contextlib import contextmanager
+from pathlib import Path
 
 from flo.server.config import Durability, ServerConfig
 from flo.server.server import Server
@@ -78,7 +79,13 @@ class ServerClock(ManualClock):
 @contextmanager
 def running_server(clock=None):
     """A server in a thread of its own."""
-    config = ServerConfig(port=0, http_port=0, metrics_port=-1, durability=Durability.EPHEMERAL)
+    config = ServerConfig(
+        port=0,
+        http_port=0,
+        metrics_port=-1,
+        durability=Durability.EPHEMERAL,
+        secret_keys=Path(__file__).with_name("secrets.keys"),
+    )
     server = Server(config, clock)
     started = threading.Event()
     stopping = asyncio.Event()

@@ -82,6 +82,7 @@ from log.examples import NOON_MS, action_registered, finished, run_completed, ru
 
 from .block_bytes import OF_BLOCKS
 from .pipeline_bytes import OF_PIPELINES
+from .safety_bytes import OF_SAFETY
 from .workflow_bytes import OF_WORKFLOWS, ONCE_OF_WORKFLOWS
 
 ATTEMPT = Attempt(number=1, worker_id="w", started_at_ms=1, ended_at_ms=2, error="e")
@@ -131,7 +132,7 @@ WRITTEN = [
             namespace="n",
             action=Action(name="a", description="d", created_at_ms=5, input_schema="{}"),
         ),
-        b"\x91\x93\xb0ActionRegistered\xa1n\x9f\xa1a\xcdu0\x03\xcd\x03\xe8\xa1d\x01\xc3\x05\x00\xa2{}\xc0\xc0\xc0\xc0\xc0",
+        b"\x91\x93\xb0ActionRegistered\xa1n\xdc\x00\x10\xa1a\xcdu0\x03\xcd\x03\xe8\xa1d\x01\xc3\x05\x00\xa2{}\xc0\xc0\xc0\xc0\xc0\x90",
     ),
     (
         ActionDeleted(namespace="n", name="a", at_ms=7),
@@ -461,6 +462,13 @@ READABLE: list[tuple[Event, bytes]] = [
         b"\x91\x93\xa9RunQueued\xa1n\xdc\x00\x16\xa3a-1\xa1a\x01\xc4\x01i\n\x01\x02\xa7pending\x00\xc0\xc0\xc0\xa1k\x81\xa1l\xcb?\xf8\x00\x00\x00\x00\x00\x00\x91\x95\x01\xa1w\x01\x02\xa1e\xc0\xc0\xc0\xc0\xc2\xc2\x00",
     ),
     (
+        ActionRegistered(
+            namespace="n",
+            action=Action(name="a", description="d", created_at_ms=5, input_schema="{}"),
+        ),
+        b"\x91\x93\xb0ActionRegistered\xa1n\x9f\xa1a\xcdu0\x03\xcd\x03\xe8\xa1d\x01\xc3\x05\x00\xa2{}\xc0\xc0\xc0\xc0\xc0",
+    ),
+    (
         ActionRegistered(namespace="n", action=Action(name="a", description="d", created_at_ms=5)),
         b"\x91\x93\xb0ActionRegistered\xa1n\x99\xa1a\xcdu0\x03\xcd\x03\xe8\xa1d\x01\xc3\x05\x00",
     ),
@@ -489,9 +497,9 @@ def test_what_was_ever_written_can_be_read(event, body):
 
 
 def test_every_event_has_golden_bytes():
-    assert {type(event) for event, _ in WRITTEN + OF_WORKFLOWS + OF_PIPELINES + OF_BLOCKS} == set(
-        EVENTS
-    )
+    assert {
+        type(event) for event, _ in WRITTEN + OF_WORKFLOWS + OF_PIPELINES + OF_BLOCKS + OF_SAFETY
+    } == set(EVENTS)
 
 
 def test_the_checksums_are_those_that_are_in_every_log():
@@ -593,7 +601,7 @@ def test_every_part_of_a_finished_run_is_in_its_checksum():
     assert archived_checksum(run) not in [archived_checksum(other) for other in others]
 
 
-@pytest.mark.parametrize(("event", "body"), OF_WORKFLOWS + OF_PIPELINES + OF_BLOCKS)
+@pytest.mark.parametrize(("event", "body"), OF_WORKFLOWS + OF_PIPELINES + OF_BLOCKS + OF_SAFETY)
 def test_an_event_of_workflows_is_written_as_it_always_was_and_can_be_read(event, body):
     assert EVENT_CODEC.encode([event]) == body
     assert EVENT_CODEC.decode(body) == [event]

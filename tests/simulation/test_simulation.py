@@ -37,6 +37,7 @@ from simulator.actors.documents import POLLS
 from simulator.blocks.simulation import BlockSimulation
 from simulator.checks.invariants import Invariant
 from simulator.pipelines.simulation import PipelineSimulation
+from simulator.safety.simulation import SafetySimulation
 from simulator.simulation import OPERATIONS_DEFAULT, POPULATIONS, Simulation, report_of
 
 SEEDS = range(1, 31)
@@ -96,7 +97,7 @@ def test_every_invariant_is_checked_every_operation_sent_and_every_event_seen():
     unchecked = set(Invariant)
     unsent = {form.name for form in FORMS} - {"hello", "ping"}
     unseen = set(FOLDS) - SEEN_ELSEWHERE
-    for simulation in chain(with_pipelines(), with_blocks(), with_everybody()):
+    for simulation in chain(with_pipelines(), with_blocks(), with_safety(), with_everybody()):
         summary = simulated(simulation)
         unchecked.difference_update(summary.checked)
         unsent.difference_update(summary.requested)
@@ -110,6 +111,10 @@ def test_every_invariant_is_checked_every_operation_sent_and_every_event_seen():
 def with_everybody():
     for seed, population in zip(SEEDS, cycle(POPULATIONS), strict=False):
         yield Simulation(seed, 1_500, population=population, documents=POLLS)
+
+
+def with_safety():
+    return (SafetySimulation(seed, 600) for seed in range(1, 3))
 
 
 def with_pipelines():

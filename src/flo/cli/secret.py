@@ -2,17 +2,62 @@
 
 import os
 from pathlib import Path
+from typing import IO
 
 import click
 
 from flo.cli.app.command import CommandGroup
+from flo.cli.app.derive import declared_commands, list_command
 from flo.cli.app.options import GlobalSettings, pass_settings
-from flo.cli.app.output import show
+from flo.cli.app.output import Columns, show, time_text
+from flo.model.safety.secrets import ListSecrets, SecretView, SetSecret
+
+SECRET_COLUMNS: Columns[SecretView] = {
+    "NAME": lambda secret: secret.name,
+    "VERSION": lambda secret: secret.version,
+    "SET": lambda secret: time_text(secret.set_at_ms),
+    "BY": lambda secret: secret.by,
+    "KEY": lambda secret: secret.key_id,
+}
 
 
-@click.group(cls=CommandGroup, examples=["flo secret new-key secrets.keys"])
+@click.group(
+    cls=CommandGroup,
+    examples=["flo secret new-key secrets.keys", "flo secret list"],
+)
 def secret() -> None:
     """Keep values that only workers are given; keys that seal."""
+
+
+@secret.command("set", examples=["flo secret set STRIPE_KEY --file stripe.key"])
+@click.argument("name")
+@click.option(
+    "--file",
+    type=click.File("r", encoding="utf-8"),
+    default="-",
+    help="Where the value is read from.  [default: the standard input]",
+)
+@pass_settings
+def set_secret(settings: GlobalSettings, name: str, file: IO[str]) -> None:
+    """Set the secret NAME to what is read; one line end at its end is left out.
+
+    The value is not an argument, so that no list of processes and no history of a shell has it.
+    """
+    value = file.read().removesuffix("\n").removesuffix("\r")
+    done = settings.call(SetSecret(name=name, value=value))
+    show(settings.format, done, text=f"Secret {name} has version {done.version}", raw=name)
+
+
+secret.add(
+    list_command(
+        "list",
+        ListSecrets,
+        columns=SECRET_COLUMNS,
+        none="no secrets",
+        examples=["flo secret list", "flo secret list --namespace prod --format json"],
+    ),
+    *declared_commands("secret"),
+)
 
 
 @secret.command("new-key", examples=["flo secret new-key secrets.keys"])

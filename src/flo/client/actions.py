@@ -3,7 +3,7 @@
 # ruff: noqa: ASYNC109 -- here a timeout is the server's business too
 
 import asyncio
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice, repeat, zip_longest
 from math import inf
 from typing import Any, TypeVar, overload
@@ -81,6 +81,7 @@ class Actions(Noun):
         wasm_memory_limit: int = MEMORY_PAGES_DEFAULT,
         limits: ActionLimits | None = None,
         if_version: int | None = None,
+        secrets: Sequence[str] = (),
     ) -> Registered:
         """Create the action or replace its settings; `if_changed` leaves equal ones alone.
 
@@ -89,6 +90,7 @@ class Actions(Noun):
         the server performs the action itself; its memory is limited in pages of 64 KB. `limits`
         say how many runs may be under way at a time, and how many may begin in a while. With
         `if_version` the action is left alone, and Conflict raised, if it has another version.
+        Workers are given the values of these `secrets` with each task.
         """
         return await self._call(
             RegisterAction(
@@ -105,6 +107,7 @@ class Actions(Noun):
                 wasm_memory_limit=wasm_memory_limit,
                 limits=limits,
                 if_version=if_version,
+                secrets=list(secrets),
             )
         )
 

@@ -6,6 +6,7 @@ from flo.client.client import TIMEOUT_S_DEFAULT, Flo
 from flo.client.payloads.codec import PayloadCodec
 from flo.client.proxies.nouns import (
     BlockingActions,
+    BlockingAudit,
     BlockingBlocks,
     BlockingEvents,
     BlockingKv,
@@ -13,6 +14,7 @@ from flo.client.proxies.nouns import (
     BlockingPipelines,
     BlockingPlans,
     BlockingSchedules,
+    BlockingSecrets,
     BlockingStreams,
     BlockingWorkers,
     BlockingWorkflows,
@@ -54,6 +56,8 @@ class BlockingFlo:
         self.streams = BlockingStreams(self._thread, self._flo.streams)
         self.kv = BlockingKv(self._thread, self._flo.kv)
         self.namespaces = BlockingNamespaces(self._thread, self._flo.namespaces)
+        self.secrets = BlockingSecrets(self._thread, self._flo.secrets)
+        self.audit = BlockingAudit(self._thread, self._flo.audit)
 
     def __enter__(self) -> Self:
         try:

@@ -16,6 +16,8 @@ from flo.client.namespaces import Namespaces
 from flo.client.payloads.codec import PayloadCodec
 from flo.client.pipelines import Pipelines
 from flo.client.plans import Plans
+from flo.client.safety.audit import Audit
+from flo.client.safety.secrets import Secrets
 from flo.client.schedules import Schedules
 from flo.client.session.sealed import CodecSession
 from flo.client.session.session import Session
@@ -78,6 +80,8 @@ class Flo:
         self.streams = Streams(self._session, self.namespace)
         self.kv = Kv(self._session, self.namespace)
         self.namespaces = Namespaces(self._session)
+        self.secrets = Secrets(self._session, self.namespace)
+        self.audit = Audit(self._session, self.namespace)
 
     async def __aenter__(self) -> Self:
         await self.connect()

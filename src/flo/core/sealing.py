@@ -9,7 +9,7 @@ with # say something to their reader.
 import base64
 import binascii
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from hashlib import sha256
 from pathlib import Path
 
@@ -29,7 +29,7 @@ class SealError(ValueError):
 class KeyRing:
     """Some keys; the first seals, all of them open."""
 
-    def __init__(self, keys: Sequence[bytes]) -> None:
+    def __init__(self, keys: Sequence[bytes], draw: Callable[[int], bytes] = os.urandom) -> None:
         if not keys:
             raise SealError(f"expected at least one key, got none: {HOW_TO_MAKE}")
         for key in keys:
@@ -42,6 +42,7 @@ class KeyRing:
             AESGCM,
         )
 
+        self._draw = draw
         self._ciphers = {key_id(key): AESGCM(key) for key in keys}
         self.current = key_id(keys[0])
         """The id of the key that seals."""
@@ -65,7 +66,7 @@ class KeyRing:
 
     def seal(self, data: bytes, context: bytes = b"") -> bytes:
         """Only who has the key, and names the same context, can open it."""
-        nonce = os.urandom(NONCE_LENGTH)
+        nonce = self._draw(NONCE_LENGTH)
         ciphertext = self._ciphers[self.current].encrypt(nonce, data, context)
         return MAGIC + self.current + nonce + ciphertext
 

@@ -16,6 +16,8 @@ import msgspec
 
 from flo.engine import ticks
 from flo.engine.actions.feature import FEATURE as ACTIONS
+from flo.engine.audit import audited
+from flo.engine.audit.feature import FEATURE as AUDIT
 from flo.engine.blocks.feature import FEATURE as BLOCKS
 from flo.engine.callers import MOMENT, CallerNoted, apply_caller
 from flo.engine.context import Context
@@ -31,6 +33,7 @@ from flo.engine.plans.feature import FEATURE as PLANS
 from flo.engine.requests.feature import FEATURE as REQUESTS
 from flo.engine.runs.feature import FEATURE as RUNS
 from flo.engine.schedules.feature import FEATURE as SCHEDULES
+from flo.engine.secrets.feature import FEATURE as SECRETS
 from flo.engine.state import State
 from flo.engine.streams.feature import FEATURE as STREAMS
 from flo.engine.workers.feature import FEATURE as WORKERS
@@ -56,6 +59,8 @@ FEATURES: tuple[Feature, ...] = (
     PLANS,
     SCHEDULES,
     PIPELINES,
+    SECRETS,
+    AUDIT,
     LOSSES,
     REQUESTS,
 )
@@ -116,7 +121,10 @@ QUERIES = merged(*(feature.queries for feature in FEATURES))
 DUE = merged(*(feature.due for feature in FEATURES))
 RULES: dict[type[Message], Rule] = merged(
     *(feature.rules for feature in FEATURES),
-    {ticks.Tick: ticks.rule_of(DUE)},
+    {
+        ticks.Tick: ticks.rule_of(DUE),
+        audited.AuditedCommand: audited.rule_of(lambda *given: decide(*given)),
+    },
 )
 EVENTS: tuple[type[Event], ...] = tuple(FOLDS)
 """Every event there is: what is not folded cannot be remembered."""
@@ -235,6 +243,7 @@ def apply_all(state: State, events: Iterable[Event]) -> None:
 
 def lookups_for(state: State, message: Message, context: Context) -> Sequence[Lookup[Any]]:
     """What to look up before this message is decided; nothing if what is known suffices."""
+    message = audited.asked_in(message)
     look_up = LOOKUPS.get(type(message))
     if look_up is None:
         return ()

@@ -22,6 +22,7 @@ from flo.engine.requests.table import RequestTable
 from flo.engine.runs.lists.live import LiveRuns
 from flo.engine.runs.queue import Lane, Queue
 from flo.engine.schedules.records import ScheduleState
+from flo.engine.secrets.records import RetiredSecret, Secret
 from flo.engine.workers.records import Departure, Process, Worker
 from flo.engine.workflows.lists.deleted import DeletedVersions
 from flo.engine.workflows.lists.live import LiveExecutions
@@ -216,6 +217,10 @@ class Space:
         self.workflow_keys = IdempotencyIndex()
         self.pipelines = LivePipelines()
         self.blocks = BlockSpace()
+        self.secrets: SortedDict[str, Secret] = SortedDict()
+        """Sealed: what is in them is nowhere in the state."""
+        self.retired_secrets: list[RetiredSecret] = []
+        """Those that were replaced or deleted last."""
 
     @property
     def length(self) -> int:
@@ -274,6 +279,8 @@ class State:
         """The WebAssembly modules of actions, by their digests."""
         self.requests = RequestTable()
         """The requests that were carried out, for those who ask once more."""
+        self.audit_numbers: dict[Namespace, int] = {}
+        """How many entries the audit of each namespace has had; it outlives the namespace."""
 
     @property
     def length(self) -> int:

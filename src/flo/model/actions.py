@@ -2,6 +2,8 @@
 
 from typing import Annotated, Any, TypeAlias
 
+import msgspec
+
 from flo.model.base import Message, Nothing, Record
 from flo.model.declare.fields import Checked, Cursor, Limit, NewNamespace, Range, Text, about
 from flo.model.declare.operation import Command, Permission, Query, operation
@@ -13,6 +15,7 @@ from flo.model.ids import (
     ActionName,
     Namespace,
     check_action_name,
+    check_secret_names,
 )
 from flo.model.views.since import SinceView
 
@@ -63,6 +66,13 @@ MaxPerHour: TypeAlias = Annotated[
 ]
 
 
+ActionSecrets: TypeAlias = Annotated[
+    list[str],
+    Checked(check_secret_names),
+    about("The secrets whose values its workers are given with each task."),
+]
+
+
 class ActionLimits(Record):
     """How many runs of an action may be ready or under way at a time, and how many may begin."""
 
@@ -110,6 +120,8 @@ class ActionView(Message):
     wasm_memory_limit: int | None = None
     limits: LimitsView | None = None
     disabled_since: SinceView | None = None
+    secrets: list[str] = msgspec.field(default_factory=list)
+    """The secrets whose values its workers are given with each task."""
 
 
 class ActionPage(Message):
@@ -149,6 +161,7 @@ class RegisterAction(Command[Registered]):
     if_version: Annotated[
         int | None, about("Only if the action has this version; 0: if it is not there.")
     ] = None
+    secrets: ActionSecrets = msgspec.field(default_factory=list)
 
 
 @operation(

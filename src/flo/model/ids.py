@@ -1,6 +1,7 @@
 """The names of things, and the limits on them."""
 
 import re
+from collections.abc import Sequence
 from math import isfinite
 from typing import Annotated, Any, TypeAlias
 
@@ -72,6 +73,26 @@ def parse_run_id(run_id: RunId) -> tuple[ActionName, int] | None:
     if not (action and dash and _NUMBER.fullmatch(digits)):
         return None
     return action, int(digits)
+
+
+SECRETS_MAX = 100
+"""An action names no more."""
+_SECRET = re.compile(r"[A-Za-z_][A-Za-z0-9_]{,127}")
+
+
+def check_secret_name(name: str) -> None:
+    if not _SECRET.fullmatch(name):
+        raise Invalid(
+            "expected the name of a secret as 1 to 128 letters, digits and underscores, not "
+            f"beginning with a digit, got {name!r}"
+        )
+
+
+def check_secret_names(names: Sequence[str]) -> None:
+    if len(names) > SECRETS_MAX:
+        raise TooLarge(f"expected at most {SECRETS_MAX} secrets, got {len(names)}")
+    for name in names:
+        check_secret_name(name)
 
 
 def stream_id_of(at_ms: int, sequence: int) -> StreamId:

@@ -119,6 +119,11 @@ class Task(Message):
     timeout_ms: int = 0
     """How long the attempt may execute; 0 is without end."""
     trace: TaskTrace | None = None
+    secrets: dict[str, str] = msgspec.field(default_factory=dict)
+    """The values of the secrets that its action names; filled in on the way to the worker."""
+
+    def __repr__(self) -> str:
+        return f"Task(task_id={self.task_id!r}, attempt={self.attempt})"
 
 
 class Assigned(Message):

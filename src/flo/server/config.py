@@ -72,6 +72,8 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """Names for the server over HTTP, with commas between them; an IP address, localhost and `host`
     always name it, * lets any name do so."""
     data_dir: Path = Path("flo-data")
+    secret_keys: Path = Path()
+    """The file with the keys that seal secrets; the variable FLO_SECRET_KEYS has them itself."""
     durability: Durability = Durability.SYNC
     on_disk_failure: DiskFailure = DiskFailure.RECOVER
     """When the disk is full or broken."""

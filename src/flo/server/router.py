@@ -27,6 +27,7 @@ from flo.model.workflows import (
     EnableWorkflow,
     ValidateWorkflow,
 )
+from flo.server.audit.shard import AuditedShard
 from flo.shard.loop import Shard
 from flo.shard.submission import Answer, Done, Submission
 
@@ -65,7 +66,10 @@ class Router:
     """The way in for every door. There is one shard yet; a namespace always lives on one."""
 
     def __init__(
-        self, shard: Shard, wasm: WasmHost = NO_WASM, triggers: ShardHandler = NO_WASM
+        self,
+        shard: Shard | AuditedShard,
+        wasm: WasmHost = NO_WASM,
+        triggers: ShardHandler = NO_WASM,
     ) -> None:
         self._shard = shard
         self._wasm = wasm

@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import Callable
 from contextlib import AsyncExitStack, ExitStack, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, Self, TypeVar
 
@@ -17,6 +18,7 @@ from flo.engine.losses.rules import AcceptLoss
 from flo.engine.workers.presence import expected_workers
 from flo.model.errors import FloError
 from flo.model.version import VERSION
+from flo.server.audit.shard import AuditedShard
 from flo.server.budget import MemoryBudget
 from flo.server.config import Durability, ServerConfig
 from flo.server.counts import Counts
@@ -32,6 +34,8 @@ from flo.server.router import Router
 from flo.server.rpc.listener import Listener
 from flo.server.store import open_store
 from flo.server.upkeep import Upkeep
+from flo.server.vault.door import MessageHandler, VaultDoor
+from flo.server.vault.vault import Vault, load_keys
 from flo.shard.clock import Clock, SystemClock
 from flo.shard.loop import Shard
 from flo.shard.replay import recover
@@ -149,7 +153,10 @@ class Server:
         concurrency = self.config.max_concurrent_executions
         wasm_worker = await self._run(LazyWasmWorker(self.shard, self._clock, concurrency))
         triggers = await self._run(Triggers(self.shard))
-        router = Router(self.shard, wasm_worker, triggers)
+        router = VaultDoor(
+            Router(AuditedShard(self.shard), wasm_worker, triggers),
+            Vault(self.shard, partial(load_keys, self.config.secret_keys)),
+        )
         inside = (upkeep, wasm_worker, triggers)
         recovery = await self._run(
             Recovery(self.shard, store, self._clock, self.config, inside, self._give_up)
@@ -182,7 +189,7 @@ class Server:
 
     async def _open_doors(
         self,
-        router: Router,
+        router: MessageHandler,
         metrics: Metrics,
         counts: Counts,
         budget: MemoryBudget,
@@ -217,7 +224,7 @@ class Server:
 
     async def _open_http(
         self,
-        router: Router,
+        router: MessageHandler,
         metrics: Metrics,
         counts: Counts,
         budget: MemoryBudget,

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 
+from flo.engine.audit.audited import asked_in
 from flo.engine.callers import CallerNoted
 from flo.engine.decision import Beside, Unfilled
 from flo.engine.long_poll import Turn
@@ -126,7 +127,7 @@ class CommitBatch:
             part = CallerPart(note, len(self.events))
             self._parts.append(part)
             self.caller, self.caller_at_ms, self._messages = caller, note.at_ms, part.messages
-        self._messages.append(type(message))
+        self._messages.append(type(asked_in(message)))
         self.events += events
 
     def note(self, event: Event) -> None:

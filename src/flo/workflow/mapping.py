@@ -13,6 +13,8 @@
     $.flo.run_id                  the id of the workflow run
     $.flo.timestamp               epoch milliseconds of now
     $.item, $.index               in forEach: the item, and its number from 0
+    $.secrets.NAME                a secret: the text itself, in place of which the worker is given
+                                  the value, if its action names the secret
 
     {from: $.steps.charge.output.id, default: none}      what it is if it is not there, or null
     $neops:…                      what a neops definition computes (neops/values.py); no document
@@ -51,6 +53,7 @@ class Root(StrEnum):
     TIMESTAMP = "timestamp"
     ITEM = "item"
     INDEX = "index"
+    SECRET = "secret"
 
 
 class Key(NamedTuple):
@@ -125,11 +128,12 @@ class Compiled(NamedTuple):
 
 _PART = re.compile(r"""\.([^.\[\]{}"'\s]+)|\[(-?[0-9]{1,9})\]|\["([^"]*)"\]|\['([^']*)'\]""")
 _INDEX = re.compile(r"[0-9]{1,9}")
-_ROOTS: Final = "$.input, $.steps, $.flo, $.item or $.index"
+_ROOTS: Final = "$.input, $.steps, $.flo, $.secrets, $.item or $.index"
 _EXPECTED: Final = {
     "steps": "$.steps.NAME.output, outcome, error or error_code",
     "flo": "$.flo.run_id or $.flo.timestamp",
     "index": "$.index",
+    "secrets": "$.secrets.NAME",
 }
 
 
@@ -144,6 +148,8 @@ def parse_path(text: str) -> Path:
             return Path(Root.ITEM, keys=parts[1:], text=text)
         case ["index"]:
             return Path(Root.INDEX, text=text)
+        case ["secrets", _]:
+            return Path(Root.SECRET, text=text)
         case ["flo", "run_id"]:
             return Path(Root.RUN_ID, text=text)
         case ["flo", "timestamp"]:
@@ -201,6 +207,9 @@ def path_resolver(path: Path) -> Resolver:
             return lambda scope: scope.run_id
         case Root.TIMESTAMP:
             return lambda scope: scope.now_ms
+        case Root.SECRET:
+            reference = path.text
+            return lambda _: reference
         case Root.OUTCOME | Root.ERROR | Root.ERROR_CODE as root:
             return lambda scope: getattr(scope.steps.get(step), root.value, None)
         case Root.OUTPUT:

@@ -105,6 +105,8 @@ def prepared(shell, client, tmp_path, monkeypatch):
     prepare_workflows(client, tmp_path)
     prepare_pipelines(client, tmp_path)
     prepare_logs(tmp_path)
+    (tmp_path / "stripe.key").write_text("sk_live_0123456789\n")
+    client.secrets.set("STRIPE_KEY", "sk_live_0123456789")
     (tmp_path / "rules_engine.wasm").write_bytes(wasmtime.wat2wasm(GUEST.read_text()))
 
     def complete(task):

@@ -159,6 +159,7 @@ def _settings_text(action: ActionView) -> str:
             "Retry Delay": f"{action.retry_delay_ms} ms",
             "Concurrency": _concurrency_text(action.limits),
             "Rate": _rate_text(action.limits),
+            "Secrets": ", ".join(action.secrets) or None,
             "Description": action.description,
             "Created": time_text(action.created_at_ms),
             "Updated": time_text(action.updated_at_ms),

@@ -41,6 +41,12 @@ RATE = click.Option(
     *parameters_of(ActionLimits, Flag("concurrency_max", "--concurrency")),
     *parameters_of(ActionLimits, Flag("concurrency_key", metavar="TEMPLATE")),
     RATE,
+    click.Option(
+        ["--secret", "secret_names"],
+        metavar="NAME",
+        multiple=True,
+        help="A secret whose value its workers are given; may be given more than once.",
+    ),
     examples=[
         "flo action register send-email --timeout 60000 --max-retries 3",
         "flo action register send-email --namespace prod",
@@ -48,6 +54,7 @@ RATE = click.Option(
         "flo action register rules-engine --wasm ./rules_engine.wasm",
         "flo action register charge --concurrency 1 --concurrency-key '{input.customer_id}'",
         "flo action register call-api --rate 100/s --rate 5000/m",
+        "flo action register charge --secret STRIPE_KEY",
     ],
 )
 def register(
@@ -57,12 +64,14 @@ def register(
     concurrency_max: int | None,
     concurrency_key: str,
     rate: tuple[str, ...],
+    secret_names: tuple[str, ...],
 ) -> None:
     """Register the action NAME, or replace its settings."""
     command = msgspec.structs.replace(
         command,
         wasm_module=wasm.read_bytes() if wasm is not None else None,
         limits=_limits(concurrency_max, concurrency_key, rate),
+        secrets=list(secret_names),
     )
     registered = settings.call(command)
     show(settings.format, registered, text=f"Registered action: {command.name}", raw=command.name)

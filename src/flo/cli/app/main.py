@@ -118,6 +118,7 @@ class FloGroup(CommandGroup):
         "validate": LazyCommand(
             "flo.cli.workflow.validate:validate", "Check a file before it is deployed."
         ),
+        "audit": LazyCommand("flo.cli.audit:audit", "See who did what, and who was refused."),
         "secret": LazyCommand(
             "flo.cli.secret:secret", "Keep values that only workers are given; keys that seal."
         ),

@@ -31,6 +31,7 @@ MEANINGS = {
     "blackboard_expiry_ms": "How long they may be silent before their jobs go to others.",
     "blackboard_max_jobs": "The most jobs that one poll of theirs is answered.",
     "allowed_host": "Names for the server over HTTP, as flo.example.com,flo; * is any name.",
+    "secret_keys": "A file with the keys that seal secrets; FLO_SECRET_KEYS has them itself.",
     "data_dir": "The folder in which everything is kept.",
     "durability": "When a write is acknowledged: on the disk, on its way there, or in memory.",
     "on_disk_failure": "When the disk is full: answer queries until there is space, or end.",

@@ -16,6 +16,8 @@ from flo.client.namespaces import Namespaces
 from flo.client.pipelines import Pipelines
 from flo.client.plans import Plans
 from flo.client.proxies.proxy import blocking
+from flo.client.safety.audit import Audit
+from flo.client.safety.secrets import Secrets
 from flo.client.schedules import Schedules
 from flo.client.streams import Streams
 from flo.client.workers import Workers
@@ -37,3 +39,5 @@ BlockingStreams = blocking(Streams)
 BlockingKvTransaction = blocking(KvTransaction)
 BlockingKv = blocking(Kv)
 BlockingNamespaces = blocking(Namespaces)
+BlockingSecrets = blocking(Secrets)
+BlockingAudit = blocking(Audit)

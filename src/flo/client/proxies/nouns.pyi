@@ -66,6 +66,8 @@ from flo.model.runs import (
     RunView,
     Touched,
 )
+from flo.model.safety.audit import AuditPage
+from flo.model.safety.secrets import SecretPage, SecretSet, SecretsResealed
 from flo.model.schedules import SchedulePage, ScheduleSkipped, ScheduleView
 from flo.model.storage.records import StreamRecord
 from flo.model.streams import Appended, NewRecord, RecordPage, StreamPage, StreamView, Trimmed
@@ -128,6 +130,7 @@ class BlockingActions(BlockingProxy):
         wasm_memory_limit: int = ...,
         limits: ActionLimits | None = ...,
         if_version: int | None = ...,
+        secrets: Sequence[str] = ...,
     ) -> Registered: ...
     def invoke(
         self,
@@ -663,3 +666,22 @@ class BlockingNamespaces(BlockingProxy):
     def delete(self, name: Namespace, *, force: bool = ...) -> None: ...
     def get(self, name: Namespace) -> NamespaceView: ...
     def list(self, limit: int = ..., cursor: str | None = ...) -> NamespacePage: ...
+
+class BlockingSecrets(BlockingProxy):
+    def set(self, name: str, value: str) -> SecretSet: ...
+    def list(self, *, limit: int = ..., cursor: str | None = ...) -> SecretPage: ...
+    def delete(self, name: str) -> None: ...
+    def rotate_key(self) -> SecretsResealed: ...
+
+class BlockingAudit(BlockingProxy):
+    def list(
+        self,
+        *,
+        actor: str | None = ...,
+        target: str | None = ...,
+        operation: str | None = ...,
+        since_ms: int | None = ...,
+        refused: bool = ...,
+        limit: int = ...,
+        cursor: str | None = ...,
+    ) -> AuditPage: ...

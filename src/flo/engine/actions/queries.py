@@ -54,6 +54,7 @@ def _action_view(namespace: Namespace, space: Space, action: Action) -> ActionVi
         wasm_memory_limit=action.guest.memory_pages if action.guest else None,
         limits=LimitsView(**msgspec.structs.asdict(action.limits)) if action.limits else None,
         disabled_since=since_view(action.disabled_since),
+        secrets=list(action.secrets),
     )
 
 

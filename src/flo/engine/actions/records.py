@@ -44,3 +44,5 @@ class Action(Record):
     """None while it is enabled."""
     deleted_since: Since | None = None
     """None while it is there."""
+    secrets: tuple[str, ...] = ()
+    """The names of those that its workers are given."""

@@ -72,6 +72,7 @@ def decide_register(state: State, command: RegisterAction, context: Context) -> 
         updated_at_ms=context.now_ms,
         guest=guest,
         limits=_limits(command),
+        secrets=tuple(sorted(set(command.secrets))),
     )
     if known and command.if_changed and _same_settings(known, action):
         return Decision(Registered(name=known.name, version=known.version))

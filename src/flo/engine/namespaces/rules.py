@@ -35,14 +35,15 @@ def decide_delete(state: State, command: DeleteNamespace, context: Context) -> D
         space.kv,
         space.workflows,
         space.pipelines,
+        space.secrets,
     )
     if not command.force and any(contents):
         raise Conflict(
             f"namespace {command.name!r} has {len(space.actions)} actions, {len(space.runs)} live "
             f"runs, {len(space.workers)} workers, {len(space.streams)} streams, "
-            f"{len(space.kv)} keys, {len(space.workflows)} workflows and "
-            f"{len(space.pipelines.live)} pipelines: it is deleted, and all of them with it, "
-            "only with force",
+            f"{len(space.kv)} keys, {len(space.workflows)} workflows, "
+            f"{len(space.pipelines.live)} pipelines and {len(space.secrets)} secrets: it is "
+            "deleted, and all of them with it, only with force",
             code="namespace_not_empty",
         )
     return Decision(

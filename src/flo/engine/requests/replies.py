@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from flo.engine.audit.audited import asked_in
 from flo.engine.decision import Unfilled
 from flo.model.base import Message
 from flo.model.declare.operation import DECLARED
@@ -53,10 +54,18 @@ def unpacked(reply: bytes, message: Message) -> Answer:
     kept: Any = msgspec.msgpack.decode(reply)
     if isinstance(kept, dict):
         return error_of(**kept)
-    kind = DECLARED[type(message)].reply
+    kind = _reply_of(type(asked_in(message)))
     return msgspec.convert(dict(zip(kind.__struct_encode_fields__, kept, strict=True)), kind)
 
 
+def _reply_of(kind: type[Message]) -> type[Message]:
+    """What the server makes of an operation says itself what its reply is."""
+    reply: type[Message] = getattr(kind, "REPLY", None) or DECLARED[kind].reply
+    return reply
+
+
 def digest_of(message: Message) -> bytes:
-    content = _encode((type(message).__name__, message))
+    asked = asked_in(message)
+    told_apart = getattr(asked, "told_apart_by", lambda: asked)()
+    content = _encode((type(asked).__name__, told_apart))
     return hashlib.blake2b(content, digest_size=DIGEST_LENGTH).digest()

@@ -16,6 +16,7 @@ from flo.model.blocks import blocks, jobs, ledger, locks
 from flo.model.declare.operation import DECLARED, Operation
 from flo.model.executions import definitions, history, steps
 from flo.model.pipelines import pipelines, work
+from flo.model.safety import audit, secrets
 
 NOUNS = (
     actions,
@@ -37,6 +38,8 @@ NOUNS = (
     jobs,
     locks,
     ledger,
+    secrets,
+    audit,
 )
 
 OPERATIONS: tuple[Operation, ...] = tuple(

@@ -66,6 +66,10 @@ class Permission(StrEnum):
     PIPELINES_READ = "pipelines:read"
     PIPELINES_SUBMIT = "pipelines:submit"
     PIPELINES_MANAGE = "pipelines:manage"
+    SECRETS_READ = "secrets:read"
+    SECRETS_WRITE = "secrets:write"
+    AUDIT_READ = "audit:read"
+    QUOTAS_WRITE = "quotas:write"
 
 
 Repeatable: TypeAlias = bool | Callable[[Any], bool]

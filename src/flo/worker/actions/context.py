@@ -1,7 +1,7 @@
 """What a handler knows about its task."""
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 from datetime import UTC, datetime
 from math import ceil, inf
 from typing import Any
@@ -52,6 +52,11 @@ class ActionContext(BaseContext):
     @property
     def input(self) -> bytes:
         return self._task.payload
+
+    @property
+    def secrets(self) -> Mapping[str, str]:
+        """The values of the secrets that the action names, by their names."""
+        return self._task.secrets
 
     @property
     def attempt(self) -> int:

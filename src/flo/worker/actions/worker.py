@@ -1,7 +1,7 @@
 """ActionWorker: takes the tasks of its actions, and calls their handlers."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from msgspec.structs import asdict
@@ -43,10 +43,11 @@ class HandlerSettings(NamedTuple):
     input_schema: dict[str, Any] | None = None
     output_schema: dict[str, Any] | None = None
     limits: ActionLimits | None = None
+    secrets: list[str] | None = None
 
 
 SETTINGS_DEFAULT = HandlerSettings(
-    TIMEOUT_MS_DEFAULT, MAX_RETRIES_DEFAULT, RETRY_DELAY_MS_DEFAULT, ""
+    TIMEOUT_MS_DEFAULT, MAX_RETRIES_DEFAULT, RETRY_DELAY_MS_DEFAULT, "", secrets=[]
 )
 
 
@@ -137,6 +138,7 @@ class ActionWorker(BaseWorker):
         input_schema: Schema | None = None,
         output_schema: Schema | None = None,
         limits: ActionLimits | None = None,
+        secrets: Sequence[str] | None = None,
         effect: Effect | str = Effect.UNSAFE,
     ) -> Callable[[H], H]:
         """Make the function below the handler of this action; see register_action."""
@@ -152,6 +154,7 @@ class ActionWorker(BaseWorker):
                 input_schema=input_schema,
                 output_schema=output_schema,
                 limits=limits,
+                secrets=secrets,
                 effect=effect,
             )
             return handler
@@ -170,13 +173,14 @@ class ActionWorker(BaseWorker):
         input_schema: Schema | None = None,
         output_schema: Schema | None = None,
         limits: ActionLimits | None = None,
+        secrets: Sequence[str] | None = None,
         effect: Effect | str = Effect.UNSAFE,
     ) -> None:
         """What is given here is registered when the worker starts.
 
         What is not given stays as it was registered before, or gets its default. `effect` says what
         becomes of the world when the handler is called twice for one task: "none", "idempotent",
-        "keyed" or "unsafe".
+        "keyed" or "unsafe". The values of `secrets` are in `ctx.secrets`, by their names.
         """
         check_action_name(name)
         if name in self._handlers:
@@ -189,6 +193,7 @@ class ActionWorker(BaseWorker):
             schema_of(input_schema, "input_schema"),
             schema_of(output_schema, "output_schema"),
             limits,
+            None if secrets is None else sorted(set(secrets)),
         )
         check_arguments(RegisterAction(name=name, **_merged(settings, SETTINGS_DEFAULT)._asdict()))
         self._handlers[name] = bind(handler)
@@ -255,6 +260,7 @@ def _settings_of(action: ActionView) -> HandlerSettings:
         action.input_schema,
         action.output_schema,
         ActionLimits(**asdict(action.limits)) if action.limits is not None else None,
+        action.secrets,
     )
 
 

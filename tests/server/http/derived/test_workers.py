@@ -170,6 +170,7 @@ async def test_a_worker_takes_as_many_tasks_as_it_asks_for(mail):
                 "lease_expires_at": NOON_MS + 30_000,
                 "timeout_ms": 30_000,
                 "trace": None,
+                "secrets": {},
             }
             for number in range(2)
         ],

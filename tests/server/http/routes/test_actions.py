@@ -73,6 +73,7 @@ async def test_an_action_shows_its_settings_its_runs_and_its_workers(http):
         "wasm_memory_limit": None,
         "limits": {**NO_LIMITS, "concurrency_max": 2, "max_per_second": 5},
         "disabled_since": None,
+        "secrets": [],
         **settings,
     }
 

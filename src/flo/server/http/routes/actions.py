@@ -19,6 +19,7 @@ from flo.model.actions import (
     RETRY_DELAY_MS_DEFAULT,
     TIMEOUT_MS_DEFAULT,
     ActionLimits,
+    ActionSecrets,
     ActionView,
     AttemptTimeoutMs,
     ConcurrencyKey,
@@ -88,6 +89,7 @@ class ActionBody(Message):
     wasm_entrypoint: WasmEntrypoint = ENTRYPOINT_DEFAULT
     wasm_memory_limit: WasmMemoryLimit = MEMORY_PAGES_DEFAULT
     limits: LimitsBody | None = None
+    secrets: ActionSecrets = msgspec.field(default_factory=list)
 
 
 class SettingsBody(Message):
@@ -103,6 +105,7 @@ class SettingsBody(Message):
     input_schema: InputSchema | UnsetType = UNSET
     output_schema: OutputSchema | UnsetType = UNSET
     limits: LimitsBody | UnsetType | None = UNSET
+    secrets: ActionSecrets | UnsetType = UNSET
     enabled: bool | UnsetType = UNSET
 
 
@@ -217,6 +220,7 @@ def _registration_of(action: ActionView, changes: dict[str, Any]) -> RegisterAct
         "description": action.description,
         "input_schema": action.input_schema,
         "output_schema": action.output_schema,
+        "secrets": action.secrets,
     }
     if action.limits is not None:
         settings["limits"] = ActionLimits(**asdict(action.limits))

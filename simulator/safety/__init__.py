@@ -1,0 +1,1 @@
+"""A simulation of secrets and of the audit."""

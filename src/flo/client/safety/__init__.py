@@ -1,0 +1,1 @@
+"""Secrets and the audit, for clients."""

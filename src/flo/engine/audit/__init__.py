@@ -1,0 +1,1 @@
+"""The audit: who did what, and who was refused."""

@@ -1,0 +1,1 @@
+"""Secrets: what the machine keeps of them is sealed."""

@@ -1,0 +1,1 @@
+"""The audit at the doors: which commands of callers from outside leave an entry."""
