@@ -253,7 +253,7 @@ class Server:
 
     async def _open_blackboard(
         self,
-        router: Router,
+        router: MessageHandler,
         metrics: Metrics,
         counts: Counts,
         budget: MemoryBudget,
