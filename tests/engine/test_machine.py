@@ -1,6 +1,7 @@
 import pytest
 
 from flo.engine import machine
+from flo.engine.audit.audited import AuditedCommand, NoteRefusal
 from flo.engine.losses.rules import AcceptLoss
 from flo.engine.machine import (
     ARCHIVES,
@@ -14,6 +15,7 @@ from flo.engine.machine import (
     execute,
 )
 from flo.engine.runs.events import RunQueued
+from flo.engine.secrets.rules import ResealSecrets, StoreSecret
 from flo.engine.ticks import Tick
 from flo.engine.volatile import Presence
 from flo.engine.workers.presence import Disconnect, LoseClaims, LoseWorker
@@ -60,6 +62,10 @@ def test_whatever_can_be_asked_over_the_wire_is_known_to_the_machine():
         LoseWorker,
         LoseClaims,
         AcceptLoss,
+        AuditedCommand,
+        NoteRefusal,
+        StoreSecret,
+        ResealSecrets,
     }
     assert not set(RULES) & set(QUERIES)
 

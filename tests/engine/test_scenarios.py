@@ -6,6 +6,7 @@ import pytest
 
 from engine.scenarios import ACTIONS, ScenarioGenerator
 from flo.engine.actions.events import ModuleStored
+from flo.engine.audit.feature import FEATURE as AUDIT
 from flo.engine.blocks.feature import FEATURE as BLOCKS
 from flo.engine.callers import CallerNoted
 from flo.engine.losses.events import LossAccepted
@@ -13,6 +14,7 @@ from flo.engine.machine import EVENTS
 from flo.engine.pipelines.feature import FEATURE as PIPELINES
 from flo.engine.plans.events import BreakerTurned
 from flo.engine.requests.events import KeyedRequestDone, RequestsDone, RequestsForgotten
+from flo.engine.secrets.feature import FEATURE as SECRETS
 from flo.engine.state import Tally
 from flo.model.actions import RegisterAction
 from flo.model.errors import FloError, Unexpected
@@ -108,6 +110,8 @@ def test_the_stories_are_worth_telling():
         *of_workflows,
         *PIPELINES.folds,
         *BLOCKS.folds,
+        *SECRETS.folds,
+        *AUDIT.folds,
         BreakerTurned,
         ModuleStored,
         CallerNoted,

@@ -210,23 +210,28 @@ def test_a_namespace_with_nothing_in_it_is_deleted(steps):
     [
         (
             [SEND],
-            "1 actions, 0 live runs, 0 workers, 0 streams, 0 keys, 0 workflows and 0 pipelines",
+            "1 actions, 0 live runs, 0 workers, 0 streams, 0 keys, "
+            "0 workflows, 0 pipelines and 0 secrets",
         ),
         (
             [WORKER],
-            "0 actions, 0 live runs, 1 workers, 0 streams, 0 keys, 0 workflows and 0 pipelines",
+            "0 actions, 0 live runs, 1 workers, 0 streams, 0 keys, "
+            "0 workflows, 0 pipelines and 0 secrets",
         ),
         (
             [SEND, WORKER, INVOKE, INVOKE],
-            "1 actions, 2 live runs, 1 workers, 0 streams, 0 keys, 0 workflows and 0 pipelines",
+            "1 actions, 2 live runs, 1 workers, 0 streams, 0 keys, "
+            "0 workflows, 0 pipelines and 0 secrets",
         ),
         (
             [STREAM],
-            "0 actions, 0 live runs, 0 workers, 1 streams, 0 keys, 0 workflows and 0 pipelines",
+            "0 actions, 0 live runs, 0 workers, 1 streams, 0 keys, "
+            "0 workflows, 0 pipelines and 0 secrets",
         ),
         (
             [KEY, KEY],
-            "0 actions, 0 live runs, 0 workers, 0 streams, 1 keys, 0 workflows and 0 pipelines",
+            "0 actions, 0 live runs, 0 workers, 0 streams, 1 keys, "
+            "0 workflows, 0 pipelines and 0 secrets",
         ),
     ],
 )
